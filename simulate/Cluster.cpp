@@ -6,11 +6,13 @@
 #include "plan/DType.h"
 #include "simulate/BuiltinClusters.h"
 #include "simulate/MeasuredFields.h"
+#include "support/ByteAmount.h"
 #include "support/Nearest.h"
 #include "support/ReadOnlyFile.h"
 #include "support/yaml/Reader.h"
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <limits>
 
@@ -44,6 +46,33 @@ bool readKind(const YamlReader &reader, const YAML::Node &node,
               std::string_view yes, std::string_view no) {
   std::string_view choices[] = {yes, no};
   return reader.readChoice(node, "kind", choices) == yes;
+}
+
+/// Bytes, or "24 GB".
+double readMemory(const YamlReader &reader, const YAML::Node &node) {
+  std::optional<double> bytes;
+  if (node.IsScalar())
+    bytes = parseBytes(node.Scalar());
+  if (!bytes || *bytes < 1)
+    reader.fail(ErrorId::ConfigBadValue, node,
+                "'memory': expected bytes, such as 25.2e9, 24 GB or 24GiB, "
+                "found " +
+                    describeValue(node));
+  return *bytes;
+}
+
+/// "sm_86"
+int readArch(const YamlReader &reader, const YAML::Node &node) {
+  std::string text = reader.readString(node, "arch");
+  int capability = 0;
+  const char *end = text.data() + text.size();
+  if (!text.starts_with("sm_") ||
+      std::from_chars(text.data() + 3, end, capability).ptr != end ||
+      capability < 10 || capability > 999)
+    reader.fail(ErrorId::ConfigBadValue, node,
+                "'arch': expected a GPU's architecture such as sm_90, found '" +
+                    text + "'");
+  return capability;
 }
 
 std::map<plan::DType, double> readRates(const YamlReader &reader,
@@ -93,7 +122,8 @@ const Key kKeys[] = {
     FSDP_KEY("device", "kind", true, device.isHost,
              readKind(r, n, "cpu", "cuda")),
     FSDP_KEY("device", "name", false, device.name, r.readString(n, "name")),
-    FSDP_NUMBER("device", "memory", true, 1, kAny, device.memory),
+    FSDP_KEY("device", "arch", false, device.capability, readArch(r, n)),
+    FSDP_KEY("device", "memory", true, device.memory, readMemory(r, n)),
     FSDP_NUMBER("device", "reserved", false, 0, kAny, device.reserved),
     FSDP_NUMBER("device", "bandwidth", true, 1, kAny, device.bandwidth),
     FSDP_NUMBER("device", "cache", false, 0, kAny, device.cache),
@@ -264,11 +294,62 @@ Curve Cluster::skewOf(int64_t ranks) const {
   return result;
 }
 
+/// "a6000, a100x8"
+static std::string listClusters() {
+  std::string list;
+  for (std::string_view name : Cluster::names())
+    list += (list.empty() ? "" : ", ") + std::string(name);
+  return list;
+}
+
+/// A key that is not there comes with its place.
+static void put(YAML::Node &map, const YAML::Node &key,
+                const YAML::Node &value) {
+  const YAML::Node &known = map;
+  if (key.IsScalar() && known[key.Scalar()])
+    map[key.Scalar()] = value;
+  else
+    map.force_insert(key, value);
+}
+
+/// `base: a6000`: that cluster, but for what the file has itself. `memory` at
+/// the top is then the device's.
+static YAML::Node applyBase(const YamlReader &reader, const YAML::Node &root) {
+  if (!root.IsMap() || !root["base"])
+    return root;
+  std::string name = reader.readString(root["base"], "base");
+  const BuiltinCluster *found = nullptr;
+  for (const BuiltinCluster &each : getBuiltinClusters())
+    if (each.name == name)
+      found = &each;
+  if (!found)
+    reader.fail(ErrorId::ConfigBadValue, root["base"],
+                "'base': expected one of " + listClusters() + ", found '" +
+                    name + "'");
+  YAML::Node merged = YAML::Load(std::string(found->text));
+  merged["name"] = name + " as in " + reader.getFile();
+  for (const auto &entry : root) {
+    std::string key = reader.readString(entry.first, "cluster");
+    if (key == "base")
+      continue;
+    const YAML::Node &all = merged;
+    YAML::Node there = all[key];
+    if (key == "memory")
+      merged["device"]["memory"] = entry.second;
+    else if (there && there.IsMap() && entry.second.IsMap())
+      for (const auto &each : entry.second)
+        put(there, each.first, each.second);
+    else
+      put(merged, entry.first, entry.second);
+  }
+  return merged;
+}
+
 Cluster Cluster::parse(const std::string &text, const std::string &file) {
   YamlReader reader(file);
   YAML::Node root;
   try {
-    root = YAML::Load(text);
+    root = applyBase(reader, YAML::Load(text));
   } catch (const YAML::Exception &error) {
     refuseYaml(file, error);
   }
@@ -327,9 +408,7 @@ Cluster Cluster::load(const std::string &nameOrPath,
     if (each.name == nameOrPath)
       return parse(std::string(each.text), std::string(each.name) + ".yaml");
   if (nameOrPath.find_first_of("./") == std::string::npos) {
-    std::string list;
-    for (std::string_view name : names())
-      list += (list.empty() ? "" : ", ") + std::string(name);
+    std::string list = listClusters();
     std::string_view nearest = findNearest(nameOrPath, names());
     throw Error(ErrorId::ConfigBadValue,
                 "expected a cluster, " + list +

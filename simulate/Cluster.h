@@ -45,6 +45,7 @@ struct MatmulModel {
 
 struct DeviceModel {
   std::string name;
+  int capability = 0;   ///< 10 * major + minor of a GPU; 0: not known
   bool isHost = false;  ///< kernels run on the processor that issues them
   double memory = 0;    ///< bytes that a program can have
   double reserved = 0;  ///< of them, context and libraries

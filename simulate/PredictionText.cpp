@@ -230,8 +230,15 @@ std::string fsdp::printPrediction(const plan::PlanT &plan,
   if (prediction.seconds > 0)
     text += "  " +
             formatFixed(prediction.flops / prediction.seconds / 1e12, 2) +
-            " TFLOP/s a rank; " + formatBytes(prediction.wireBytes) +
-            " in collectives\n";
+            " TFLOP/s a rank; " +
+            (prediction.tokens > 0
+                 ? formatCount(int64_t(prediction.tokensPerSecond())) +
+                       " tokens/s, " +
+                       formatCount(int64_t(prediction.tokensPerSecond() /
+                                           double(prediction.ranks))) +
+                       " a rank; "
+                 : "") +
+            formatBytes(prediction.wireBytes) + " in collectives\n";
   text +=
       "\n" + (compared ? printKernels(*compared) : printKernels(prediction));
   text += "\n" + printMemory(prediction);

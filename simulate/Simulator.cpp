@@ -5,6 +5,7 @@
 
 #include "plan/Instructions.h"
 #include "plan/Target.h"
+#include "plan/Tokens.h"
 #include "simulate/CommunicatorMemory.h"
 #include "simulate/InstructionCost.h"
 #include "simulate/TransientBytes.h"
@@ -146,7 +147,8 @@ static Prediction describeHardware(const plan::PlanT &plan,
                     std::string(isOnHost ? "cpu" : "cuda") +
                     ", as the plan's is; found '" + cluster.name +
                     "', of kind " + (isOnHost ? "cuda" : "cpu") +
-                    "; see 'device' of the config");
+                    "; 'device' of the config says what a step is compiled "
+                    "for, without it --cluster does");
   Prediction prediction;
   prediction.cluster = cluster.name;
   prediction.ranks = int64_t(getWorldSize(plan));
@@ -174,6 +176,20 @@ static Prediction describeHardware(const plan::PlanT &plan,
     prediction.capacity /=
         uint64_t(std::min(prediction.ranks, cluster.ranksPerNode));
   return prediction;
+}
+
+/// Of all ranks in a step; all of its programs read rows of one size.
+static double countStepTokens(const plan::PlanT &plan,
+                              const plan::ProgramT &program) {
+  std::optional<TokenCount> tokens = countTokens(plan, program);
+  if (!tokens)
+    return 0;
+  double batches = plan.data_parallel;
+  if (plan.training && program.kind == plan::ProgramKind::train)
+    batches = plan.training->grains != 0
+                  ? plan.training->grains
+                  : batches * plan.training->gradient_accumulation_steps;
+  return batches * double(tokens->rows) * double(tokens->perRow);
 }
 
 static void add(PredictedProgram run, Prediction &prediction) {
@@ -205,6 +221,8 @@ Prediction fsdp::simulate(const plan::PlanT &plan, const Cluster &cluster) {
         (!trains && entry.kind != plan::ProgramKind::infer) ||
         !seen.insert(entry).second)
       continue;
+    if (prediction.programs.empty())
+      prediction.tokens = countStepTokens(plan, program);
     PredictedProgram run = ProgramRun(plan, program, cluster, options).run();
     run.program = i;
     run.runs = entry.part == plan::StepPart::middle

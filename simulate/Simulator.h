@@ -67,7 +67,10 @@ struct Prediction {
   int64_t ranks = 1, nodes = 1;
   double seconds = 0, compute = 0, exposed = 0, idle = 0, flops = 0;
   uint64_t wireBytes = 0; ///< of all collectives of a step
-  uint64_t planned = 0;   ///< bytes of the device's region
+  /// That all ranks read in a step, or one run of an inference program; 0: the
+  /// inputs do not say.
+  double tokens = 0;
+  uint64_t planned = 0; ///< bytes of the device's region
   /// Bound of the kernels' temporaries and of what libraries work in, but for
   /// what is unknown of some operators, or of all ("all").
   uint64_t scratch = 0;
@@ -87,6 +90,8 @@ struct Prediction {
            (isHost ? hostPlanned : 0);
   }
   bool fits() const { return held() <= capacity; }
+  /// Of all ranks; 0: not known.
+  double tokensPerSecond() const { return seconds > 0 ? tokens / seconds : 0; }
 };
 
 /// How the lanes of one rank of the plan behave.

@@ -64,6 +64,13 @@ _ACCELERATOR = {"split_batches": False, "dispatch_batches": None, "even_batches"
                 "gradient_accumulation_kwargs": None, "use_configured_state": False}
 
 
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "adamw_torch": {}, "adamw_torch_fused": {}, "sgd": {"name": "sgd"},
+    "adamw_torch_8bit": {"state_dtype": "int8"}, "adamw_8bit": {"state_dtype": "int8"}, "adamw_bnb_8bit": {"state_dtype": "int8"},
+    "paged_adamw": {"paged": True}, "paged_adamw_32bit": {"paged": True}, "paged_adamw_8bit": {"state_dtype": "int8", "paged": True}}
+"""`optim`: what differs from AdamW with states in the parameters' type. States of a paged one lie on the host, as in files (ForeignOptimizer.cpp)."""
+
+
 def refuse(name: str, why: str) -> errors.Error:
     return errors.make("E040", f"{name}: {why}")
 
@@ -98,7 +105,7 @@ def _values(args: transformers.TrainingArguments, world: int) -> list[str]:
             problems.append(f"{name}={value!r} is not supported: expected one of {', '.join(map(repr, allowed))}")
 
     expects("lr_scheduler_type", tuple(_native.schedules()))
-    expects("optim", ("adamw_torch", "adamw_torch_fused", "sgd"))
+    expects("optim", tuple(OPTIMIZERS))
     expects("train_sampling_strategy", ("random", "sequential", "group_by_length"))
     expects("include_num_input_tokens_seen", ("no", "all"))
     if args.label_names not in (None, [], ["labels"]):
@@ -191,16 +198,21 @@ def _fsdp_section(args: transformers.TrainingArguments, model: Any) -> dict[str,
         section["offload_params"] = True
     if args.gradient_checkpointing or _is_true(given.get("activation_checkpointing", False)):
         section["activation_checkpointing"] = True
+    if OPTIMIZERS[name_of(args.optim)].get("paged") and "offload_params" not in section:
+        section["offload_optimizer"] = True
     if args.bf16:
         section["mixed_precision"] = {"param_dtype": "bfloat16", "reduce_dtype": "float32"}
     return section
 
 
 def _optimizer(args: transformers.TrainingArguments, model: Any) -> dict[str, Any]:
-    if name_of(args.optim) == "sgd":
+    word = OPTIMIZERS[name_of(args.optim)]
+    if word.get("name") == "sgd":
         optimizer: dict[str, Any] = {"name": "sgd", "lr": args.learning_rate}
     else:
         optimizer = {"name": "adamw", "lr": args.learning_rate, "betas": [args.adam_beta1, args.adam_beta2], "eps": args.adam_epsilon}
+    if "state_dtype" in word:
+        optimizer["state_dtype"] = word["state_dtype"]
     optimizer["weight_decay"] = args.weight_decay
     if args.weight_decay:
         # The rule is transformers' own.

@@ -3,28 +3,11 @@
 
 #include "runtime/train/Throughput.h"
 
-#include "plan/plan_generated.h"
+#include "plan/Tokens.h"
 
 #include <algorithm>
-#include <set>
 
 using namespace fsdp;
-
-/// Of a row; absent if it has none, or inputs differ.
-static std::optional<int64_t> countTokens(const plan::PlanT &plan,
-                                          const plan::ProgramT &program) {
-  std::set<int64_t> lengths;
-  for (const auto &binding : program.arguments) {
-    if (binding->input < 0)
-      continue;
-    const plan::InputT &input = *plan.inputs[binding->input];
-    bool isNumbers =
-        input.dtype == plan::DType::i64 || input.dtype == plan::DType::i32;
-    if (isNumbers && input.shape.size() == 2)
-      lengths.insert(input.shape[1]);
-  }
-  return lengths.size() == 1 ? std::optional(*lengths.begin()) : std::nullopt;
-}
 
 StepReport Throughput::report(const StepResult &result, double seconds) {
   ++made;
@@ -45,8 +28,9 @@ StepReport Throughput::report(const StepResult &result, double seconds) {
   if (found == session.plan().programs.end())
     return report;
   const plan::ProgramT &program = **found;
-  if (std::optional<int64_t> tokens = countTokens(session.plan(), program))
-    report.tokensPerSecond = static_cast<double>(samples * *tokens) / seconds;
+  if (std::optional<TokenCount> tokens = countTokens(session.plan(), program))
+    report.tokensPerSecond =
+        static_cast<double>(samples * tokens->perRow) / seconds;
   if (program.model_flops > 0) {
     double flops =
         program.model_flops * static_cast<double>(session.batchesPerStep());

@@ -316,6 +316,13 @@ def table(folder):
     assert _training_arguments.make_config(args, model, 1, False, {})["deterministic"] is True
     refused("config['deterministic']", lambda: _training_arguments.make_config(args, model, 1, False, {"deterministic": False}))
     args.full_determinism = False
+    for word, states, section in (("adamw_8bit", "int8", None), ("adamw_bnb_8bit", "int8", None), ("paged_adamw_8bit", "int8", True),
+                                  ("paged_adamw_32bit", None, True), ("adamw_torch", None, None)):
+        args.optim = word
+        _training_arguments.check(args, 2)
+        config = _training_arguments.make_config(args, model, 1, False, {})
+        assert config["optimizer"]["name"] == "adamw" and config["optimizer"].get("state_dtype") == states, config
+        assert config["fsdp_config"].get("offload_optimizer") == section, config
     for name in ("compute_metrics", "compute_loss_func", "preprocess_logits_for_metrics", "optimizer_cls_and_kwargs"):
         refused(name, lambda: FsdpTrainer(example.make_model(), args, train_dataset=example.make_rows(8), **{name: print}))
     refused("optimizers", lambda: FsdpTrainer(example.make_model(), args, train_dataset=example.make_rows(8), optimizers=(1, 2)))

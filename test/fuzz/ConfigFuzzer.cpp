@@ -6,16 +6,18 @@
 //===----------------------------------------------------------------------===//
 
 #include "support/Error.h"
-#include "tools/fsdp-opt/config/Config.h"
+#include "tools/fsdp-opt/config/Listing.h"
 
 using namespace fsdp;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string text(reinterpret_cast<const char *>(data), size);
-  for (std::optional<int64_t> world : {std::optional<int64_t>(), {4}})
-    try {
-      parseConfig(text, "fsdp.yaml", world);
-    } catch (const Error &) {
-    }
+  for (const char *name : {"fsdp.yaml", "fsdp.toml"})
+    for (std::optional<int64_t> world : {std::optional<int64_t>(), {4}})
+      try {
+        listKeys(readConfig(text, name, world), name);
+        parseConfig(text, name, world);
+      } catch (const Error &) {
+      }
   return 0;
 }

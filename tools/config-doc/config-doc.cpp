@@ -11,9 +11,10 @@
 
 int main(int argc, char **argv) {
   const std::string_view option = argc == 3 ? argv[1] : "";
-  if (argc != 2 && option != "--combinations") {
+  if (argc != 2 && option != "--combinations" && option != "--foreign") {
     std::cerr << "usage: fsdp-config-doc docs/Config.md\n"
-                 "       fsdp-config-doc --combinations docs/Combinations.md\n";
+                 "       fsdp-config-doc --combinations docs/Combinations.md\n"
+                 "       fsdp-config-doc --foreign docs/ForeignConfigs.md\n";
     return 2;
   }
   const char *path = argv[argc - 1];
@@ -25,8 +26,10 @@ int main(int argc, char **argv) {
     return 1;
   }
   try {
-    std::cout << (argc == 3 ? fsdp::renewCombinations(text.str())
-                            : fsdp::renewReference(text.str()));
+    std::cout << (option == "--combinations"
+                      ? fsdp::renewCombinations(text.str())
+                  : option == "--foreign" ? fsdp::renewForeign(text.str())
+                                          : fsdp::renewReference(text.str()));
   } catch (const std::exception &error) {
     std::cerr << path << ": " << error.what() << "\n";
     return 1;

@@ -90,6 +90,41 @@ TEST(Cluster, ReadsTilesAndMeasurements) {
   EXPECT_DOUBLE_EQ(measured.seconds.at(1.5e6), 2e-3);
 }
 
+/// "As that one, but 24 GB".
+TEST(Cluster, IsAsItsBaseButForWhatItSays) {
+  Cluster base = Cluster::load("a6000");
+  Cluster cluster = Cluster::parse("base: a6000\nmemory: 24 GB\n"
+                                   "ranks_per_node: 1\n"
+                                   "device: {bandwidth: 0.27e12}\n",
+                                   "mine.yaml");
+  EXPECT_EQ(cluster.name, "a6000 as in mine.yaml");
+  EXPECT_EQ(cluster.device.memory, 24e9);
+  EXPECT_EQ(cluster.device.bandwidth, 0.27e12);
+  EXPECT_EQ(cluster.ranksPerNode, 1);
+  EXPECT_EQ(cluster.device.matmul.rates, base.device.matmul.rates);
+  EXPECT_EQ(cluster.device.capability, 86);
+  EXPECT_EQ(cluster.network.link, base.network.link);
+  EXPECT_EQ(base.device.memory, 51e9);
+  EXPECT_EQ(Cluster::parse("base: a6000\nname: mine\n", "c.yaml").name, "mine");
+  EXPECT_THAT(refusal("base: a600\n"),
+              StartsWith("E044 c.yaml:1:7: 'base': expected one of a100-40gb"));
+  EXPECT_THAT(refusal("base: a6000\nmemory: much\n"),
+              StartsWith("E044 c.yaml:2:9: 'memory': expected bytes"));
+  EXPECT_THAT(refusal("base: a6000\ncolour: red\n"),
+              StartsWith("E042 c.yaml:2:1: 'colour' is no key of a cluster"));
+  EXPECT_THAT(refusal("memory: 24 GB\n"),
+              StartsWith("E042 c.yaml:1:1: 'memory' is no key of a cluster"));
+}
+
+TEST(Cluster, ReadsArchitectures) {
+  EXPECT_EQ(
+      Cluster::parse(with("kind: cuda", "kind: cuda\n  arch: sm_80"), "c.yaml")
+          .device.capability,
+      80);
+  EXPECT_THAT(refusal(with("kind: cuda", "kind: cuda\n  arch: ampere")),
+              StartsWith("E044 c.yaml:5:9: 'arch': expected"));
+}
+
 TEST(Cluster, NamesThePlaceOfWhatIsMissing) {
   EXPECT_THAT(refusal(with("name: small\n", "")),
               StartsWith("E046 c.yaml:1:1: a cluster needs 'name'"));
@@ -127,9 +162,8 @@ TEST(Cluster, NamesThePlaceOfWrongTypes) {
   EXPECT_THAT(refusal(with("device:\n", "device: 3\nx:\n")),
               StartsWith("E043 c.yaml:3:9: 'device': expected a map, found the "
                          "number 3"));
-  EXPECT_THAT(refusal(with("memory: 1.0e9", "memory: 80 GB")),
-              StartsWith("E043 c.yaml:5:11: 'memory': expected a number, found "
-                         "the string '80 GB'"));
+  EXPECT_THAT(refusal(with("memory: 1.0e9", "memory: 80 pieces")),
+              StartsWith("E044 c.yaml:5:11: 'memory': expected bytes"));
   EXPECT_THAT(refusal(with("ranks_per_node: 2", "ranks_per_node: 1.5")),
               StartsWith("E043 c.yaml:2:17: 'ranks_per_node': expected a whole "
                          "number"));
@@ -151,11 +185,10 @@ TEST(Cluster, NamesThePlaceOfBadValues) {
               StartsWith("E044 c.yaml:4:9: 'kind': expected one of cpu, cuda, "
                          "found 'cud'; did you mean 'cuda'?"));
   EXPECT_THAT(refusal(with("memory: 1.0e9", "memory: -1")),
-              StartsWith("E044 c.yaml:5:11: 'memory': expected a number from 1 "
-                         "on, found -1"));
+              StartsWith("E044 c.yaml:5:11: 'memory': expected bytes, such as "
+                         "25.2e9, 24 GB or 24GiB, found the number -1"));
   EXPECT_THAT(refusal(with("memory: 1.0e9", "memory: .inf")),
-              StartsWith("E044 c.yaml:5:11: 'memory': expected a finite "
-                         "number"));
+              StartsWith("E044 c.yaml:5:11: 'memory': expected bytes"));
   EXPECT_THAT(refusal(with("link: 1.0e9", "link: 1.0e9\n  gather: 1.5")),
               StartsWith("E044 c.yaml:13:11: 'gather': expected a number from "
                          "0.001 to 1, found 1.5"));

@@ -223,6 +223,34 @@ TEST(Simulator, RunsTheMiddleOfAStepAsOftenAsItTakes) {
   EXPECT_EQ(prediction.wireBytes, 2000000u);
 }
 
+/// Rows of numbers are tokens, unless inputs differ in how many.
+TEST(Simulator, CountsTokens) {
+  SmallPlan small;
+  small.kernel(1);
+  small.kernel(1);
+  EXPECT_EQ(simulate(small.plan, plainCluster()).tokens, 0);
+  auto add = [&](std::vector<int64_t> shape, plan::DType dtype) {
+    auto binding = std::make_unique<plan::BindingT>();
+    binding->input = int32_t(small.plan.inputs.size());
+    auto input = std::make_unique<plan::InputT>();
+    input->shape = std::move(shape);
+    input->dtype = dtype;
+    small.plan.inputs.push_back(std::move(input));
+    small.program().arguments.push_back(std::move(binding));
+  };
+  add({3, 100}, plan::DType::i64);
+  add({3, 50}, plan::DType::f32);
+  small.plan.data_parallel = 2;
+  small.plan.training->gradient_accumulation_steps = 4;
+  Prediction prediction = simulate(small.plan, plainCluster());
+  EXPECT_EQ(prediction.tokens, 2 * 4 * 300);
+  EXPECT_NEAR(prediction.tokensPerSecond(), 2400 / 2e-3, 1);
+  small.plan.training->grains = 5;
+  EXPECT_EQ(simulate(small.plan, plainCluster()).tokens, 5 * 300);
+  add({3, 99}, plan::DType::i64);
+  EXPECT_EQ(simulate(small.plan, plainCluster()).tokens, 0);
+}
+
 TEST(Simulator, TakesTheFirstOfProgramsThatDifferInShapes) {
   SmallPlan small;
   small.kernel(1);
@@ -315,7 +343,7 @@ TEST(Simulator, RefusesAnotherKindOfDevice) {
               AllOf(HasSubstr("expected a cluster whose device is of kind "
                               "cuda, as the plan's is; found 'plain', of kind "
                               "cpu"),
-                    HasSubstr("see 'device' of the config")));
+                    HasSubstr("'device' of the config says")));
   EXPECT_EQ(refusal(plainCluster()), "");
   // What says nothing is a host's.
   SmallPlan silent;

@@ -10,11 +10,13 @@
 #include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/compile/Program.h"
 #include "tools/fsdp-opt/input/Files.h"
+#include "tools/fsdp-opt/predict/ConfigFile.h"
 #include "tools/fsdp-opt/predict/Predicted.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
 #include <functional>
+#include <utility>
 
 using namespace fsdp;
 using namespace mlir;
@@ -38,11 +40,8 @@ struct Input {
 Input read(MLIRContext &context, const CommandLine &line,
            const std::string &path) {
   Input input;
-  input.loaded = parseConfig(readInput(path, "the config", kMaxConfigBytes),
-                             path, line.world);
+  input.loaded = loadConfig(line, path, line.world);
   Config &config = input.loaded.config;
-  if (!line.cluster.empty())
-    config.cluster = line.cluster;
   input.module = readProgram(context, line, &config);
   checkMode(*input.module, config);
   resolveFirstValues(*input.module, config, line.weights);
@@ -130,6 +129,10 @@ std::string fsdp::compareConfigs(MLIRContext &context,
   };
   words("cluster", [](const Prediction &p) { return p.cluster; });
   words("ranks", [](const Prediction &p) { return std::to_string(p.ranks); });
+  if (llvm::any_of(all, [](const Prediction &p) { return p.tokens > 0; }))
+    add(
+        "tokens/s", [](const Prediction &p) { return p.tokensPerSecond(); },
+        [](double number) { return formatCount(int64_t(number)); });
   for (const Row &row : kRows) {
     if (row.text)
       add(row.name, row.number, row.text);
@@ -164,21 +167,28 @@ std::string fsdp::simulateWorlds(MLIRContext &context,
   const Config &given = input.loaded.config;
   Cluster cluster = loadCluster(given, line.measured);
   Table worlds, bandwidths;
-  worlds.add({"ranks", "nodes", "step ms", "kernels ms", "exposed ms",
-              "of the step", "planned", "held", "fits", "in collectives"});
+  std::vector<std::string> columns{
+      "ranks",       "nodes",   "step ms", "kernels ms", "exposed ms",
+      "of the step", "planned", "held",    "fits",       "in collectives"};
   std::vector<std::string> head{"ranks"};
   for (double part : kBandwidths)
     head.push_back(
         llvm::formatv("{0:F1} GB/s", part * cluster.network.network / 1e9)
             .str());
   bandwidths.add(head);
+  bool isFirst = true;
   for (int64_t world : line.worlds) {
     Config config = given;
     if (!config.setWorldSize(world))
       continue;
     Predicted compiled = predictDecided(*input.module, config, cluster);
     const Prediction &each = compiled.prediction;
-    worlds.add(
+    if (std::exchange(isFirst, false)) {
+      if (each.tokens > 0)
+        columns.push_back("tokens/s");
+      worlds.add(columns);
+    }
+    std::vector<std::string> cells(
         {std::to_string(world), std::to_string(each.nodes),
          formatMilliseconds(each.seconds), formatMilliseconds(each.compute),
          formatMilliseconds(each.exposed),
@@ -187,6 +197,9 @@ std::string fsdp::simulateWorlds(MLIRContext &context,
              .str(),
          formatBytes(each.planned), formatBytes(each.held()),
          each.fits() ? "yes" : "no", formatBytes(each.wireBytes)});
+    if (each.tokens > 0)
+      cells.push_back(formatCount(int64_t(each.tokensPerSecond())));
+    worlds.add(std::move(cells));
     std::vector<std::string> row{std::to_string(world)};
     for (double part : kBandwidths) {
       Cluster other = cluster;

@@ -9,6 +9,7 @@
 #include "passes/emit/PlanEnums.h"
 #include "passes/emit/RunSettings.h"
 #include "support/Error.h"
+#include "support/Pattern.h"
 #include "tools/fsdp-opt/compile/Mode.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -234,9 +235,32 @@ DictionaryAttr getGiven(MLIRContext *context, OptimizerKind kind,
   return all.empty() ? DictionaryAttr() : DictionaryAttr::get(context, all);
 }
 
-Attribute getGroup(MLIRContext *context, OptimizerKind kind,
+/// Of patterns that not every model has something for, those that this one
+/// has, and those of its modules of class LayerNorm.
+std::vector<std::string> listSpared(ModuleOp module,
+                                    std::vector<std::string> patterns) {
+  for (auto info : module.getOps<ModuleInfoOp>())
+    if (info.getClassName() == "LayerNorm" && !info.getPath().empty())
+      patterns.push_back(info.getPath().str() + ".*");
+  std::erase_if(patterns, [&](const std::string &pattern) {
+    return llvm::none_of(module.getOps<StateOp>(), [&](StateOp state) {
+      return state.getRole() == Role::Parameter &&
+             llvm::any_of(state.getAllNames(), [&](StringRef name) {
+               return matchesPattern(pattern, name.str());
+             });
+    });
+  });
+  return patterns;
+}
+
+Attribute getGroup(ModuleOp module, OptimizerKind kind,
                    const OptimizerGroup &group) {
-  return ParamGroupAttr::get(context, getTextsAttr(context, group.patterns),
+  MLIRContext *context = module.getContext();
+  std::vector<std::string> patterns =
+      group.sparesNorms ? listSpared(module, group.patterns) : group.patterns;
+  if (patterns.empty())
+    return {};
+  return ParamGroupAttr::get(context, getTextsAttr(context, patterns),
                              getNumber(context, group.lr),
                              getGiven(context, kind, group.numbers));
 }
@@ -255,7 +279,8 @@ StateDType getStateDType(std::optional<StateChoice> choice) {
   llvm_unreachable("all choices have a name in the IR");
 }
 
-Attribute getOptimizer(MLIRContext *context, const Config &config) {
+Attribute getOptimizer(ModuleOp module, const Config &config) {
+  MLIRContext *context = module.getContext();
   const OptimizerConfig &optimizer = config.optimizer;
   auto number = [&](double value) { return getReal(context, value); };
   FloatAttr clip;
@@ -270,7 +295,8 @@ Attribute getOptimizer(MLIRContext *context, const Config &config) {
     groups.push_back(getGroup(context, optimizer.kind, group));
   }
   for (const OptimizerGroup &group : optimizer.groups)
-    groups.push_back(getGroup(context, optimizer.kind, group));
+    if (Attribute each = getGroup(module, optimizer.kind, group))
+      groups.push_back(each);
   return OptimizerAttr::get(
       context, optimizer.kind, number(optimizer.lr),
       getGiven(context, optimizer.kind, optimizer.numbers), clip,
@@ -309,7 +335,7 @@ void fsdp::annotate(ModuleOp module, const Config &config) {
   if (!config.followsCheckpoints)
     module->removeAttr(kCheckpointsAttr);
   set(OffloadAttr::name, getOffload(context, config));
-  set(OptimizerAttr::name, getOptimizer(context, config));
+  set(OptimizerAttr::name, getOptimizer(module, config));
   set(LossScaleAttr::name, config.lossScale
                                ? getLossScale(context, *config.lossScale)
                                : Attribute());

@@ -4,7 +4,9 @@
 #include "tools/fsdp-opt/config/Config.h"
 
 #include "plan/Grains.h"
+#include "support/yaml/Toml.h"
 #include "tools/fsdp-opt/config/Checks.h"
+#include "tools/fsdp-opt/config/Foreign.h"
 #include "tools/fsdp-opt/config/Tables.h"
 
 #include <algorithm>
@@ -50,7 +52,7 @@ bool Config::setWorldSize(int64_t world) {
   return true;
 }
 
-static LoadedConfig load(Reading &reading) {
+static void load(Reading &reading) {
   reading.collect("", [&] {
     getTopLevel().read({reading, "", "", reading.root}, reading.result.config);
   });
@@ -62,19 +64,50 @@ static LoadedConfig load(Reading &reading) {
         reading.collect(std::string(check.keys.front()),
                         [&] { check.run(reading); });
   };
+  applyWire(reading);
+  applyCodes(reading);
   run(getStepChecks());
   run(getShardingChecks());
   checkCombinations(reading);
   run(getMicroBatchChecks());
-  reading.throwProblems();
-  return std::move(reading.result);
+  applyAdapter(reading);
+  applySparing(reading);
+  reading.result.own = reading.printOwn();
+}
+
+/// Whatever the format is, errors say where in the file.
+static YAML::Node readTree(const std::string &text, const std::string &name) {
+  try {
+    return YAML::Load(name.ends_with(".toml") ? convertToml(text, name) : text);
+  } catch (const YAML::Exception &exception) {
+    refuseYaml(name, exception);
+  }
 }
 
 LoadedConfig fsdp::parseConfig(const std::string &text, const std::string &name,
-                               std::optional<int64_t> world) {
+                               std::optional<int64_t> world,
+                               const Target &target) {
+  YAML::Node root = readTree(text, name);
   try {
-    Reading reading(name, world, YAML::Load(text));
-    return load(reading);
+    Reading reading(name, world, root);
+    reading.result.config.target = target;
+    load(reading);
+    reading.throwProblems();
+    return std::move(reading.result);
+  } catch (const YAML::Exception &exception) {
+    refuseYaml(name, exception);
+  }
+}
+
+ReadConfig fsdp::readConfig(const std::string &text, const std::string &name,
+                            std::optional<int64_t> world) {
+  YAML::Node root = readTree(text, name);
+  try {
+    Reading reading(name, world, root);
+    reading.mayLackRanks = true;
+    load(reading);
+    std::vector<std::string> problems = reading.listProblems();
+    return {std::move(reading.result), std::move(problems)};
   } catch (const YAML::Exception &exception) {
     refuseYaml(name, exception);
   }

@@ -54,6 +54,8 @@ struct OptimizerGroup {
   std::vector<std::string> patterns; ///< see support/Pattern.h
   std::optional<double> lr;
   std::map<OptimizerNumber, double> numbers; ///< those that are given
+  /// Parameters of modules of class LayerNorm are in it, whatever their names.
+  bool sparesNorms = false;
 };
 
 /// When ranks exchange the gradients of a step's micro-batches.
@@ -325,6 +327,28 @@ struct StatedSize {
   std::string key, place; ///< "sequence_len", "fsdp.yaml:3:1"
 };
 
+/// Adapters that a file of another tool asks for.
+struct StatedAdapter {
+  std::string kind, place; ///< "lora", "fsdp.yaml:3:1"
+  std::string own;         ///< "{name: lora, r: 16}"
+};
+
+/// What becomes of a key of the file.
+enum class KeyOutcome {
+  Own,        ///< of this project
+  Taken,      ///< another tool's, under another name here
+  Nothing,    ///< asks for nothing
+  PassedOver, ///< changes nothing
+  Warned,     ///< would change training, and is not taken from here
+  Refused
+};
+
+struct KeyReport {
+  std::string place, key; ///< "fsdp.yaml:3:1", "fsdp_config.version"
+  KeyOutcome outcome = KeyOutcome::Own;
+  std::string text; ///< why, or what it is taken as
+};
+
 /// A config, and what its file says beside it, each "fsdp.yaml:3:1: …".
 struct LoadedConfig {
   Config config;
@@ -334,13 +358,29 @@ struct LoadedConfig {
   /// Keys that were taken under another name, or that have no meaning here.
   std::vector<std::string> minor;
   std::optional<StatedSize> rows, tokens; ///< of one rank's batch
+  /// Where the file asks for adapters, which the exported model has to have.
+  std::optional<StatedAdapter> adapter;
+  std::vector<KeyReport> keys; ///< of the file, in its order
+  std::string own;             ///< the same config in keys of this project
 };
 
 /// Parses `text`, which errors call `name`. `world` is --world: it completes
 /// the mesh. Throws fsdp::Error (Config…, MeshMismatch) of the first mistake,
-/// with a line for each of the others.
+/// with a line for each of the others. `target` is what it is compiled for
+/// unless the file says that.
 LoadedConfig parseConfig(const std::string &text, const std::string &name,
-                         std::optional<int64_t> world);
+                         std::optional<int64_t> world,
+                         const Target &target = {});
+
+/// The same of a file that may have mistakes: `problems` are those that
+/// parseConfig would throw, each "error[…]: …". A number of ranks may be
+/// missing. Throws fsdp::Error (ConfigNotReadable) of what is no such file.
+struct ReadConfig {
+  LoadedConfig loaded;
+  std::vector<std::string> problems;
+};
+ReadConfig readConfig(const std::string &text, const std::string &name,
+                      std::optional<int64_t> world);
 
 } // namespace fsdp
 

@@ -1,9 +1,8 @@
-//===- Foreign.h - Keys of other tools that have a meaning ------*- C++ -*-===//
+//===- Foreign.h - What other tools' keys make of a config ------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Keys of Axolotl, Accelerate and transformers whose meaning a config can have
-// under another name: a value of theirs is read as one of that key. Those
-// without a meaning are in ForeignKeys.h.
+// What is decided when all keys of a file are read, since it takes several.
+// Single keys are in ForeignKeys.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,29 +11,9 @@
 
 #include "tools/fsdp-opt/config/Reading.h"
 
-#include <span>
-#include <string_view>
+#include <optional>
 
 namespace fsdp {
-
-struct Rename {
-  std::string_view section; ///< "" for the top level
-  std::string_view name;
-  /// "optimizer.lr"; empty: nothing of this project's.
-  std::string_view becomes;
-  /// Where it takes more than a name.
-  void (*read)(const Value &) = nullptr;
-  /// What documents say in place of `becomes`.
-  std::string_view text = {};
-  /// `read` says what the key is taken as.
-  bool reports = false;
-  bool sayNothingIfOff = false;
-};
-
-std::span<const Rename> getRenames();
-/// `name` with or without Accelerate's prefix; null if there is none.
-const Rename *findRename(std::string_view section, std::string_view own,
-                         std::string_view written);
 
 /// `optimizer: adamw_torch`, as transformers has it.
 void readOptimizerWord(const Value &value, OptimizerConfig &optimizer);
@@ -48,6 +27,23 @@ void applyAutoWrap(Reading &reading);
 
 /// Puts what other keys say of the schedule beside the scheduler.
 void mergeSchedule(Reading &reading);
+
+/// What DeepSpeed's communication_data_type, if it is given, makes of mixed
+/// precision.
+void applyWire(Reading &reading);
+
+/// A base that other tools' keys have quantised stays where it is.
+void applyCodes(Reading &reading);
+
+/// What becomes of the adapters that a file asks for.
+void applyAdapter(Reading &reading);
+
+/// States of a paged optimizer lie on the host, unless the file says where.
+void applyPaging(Reading &reading);
+
+/// Transformers' rule of whom a weight decay spares, if it holds; once
+/// everything else is checked.
+void applySparing(Reading &reading);
 
 } // namespace fsdp
 

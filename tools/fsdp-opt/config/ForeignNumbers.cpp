@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tools/fsdp-opt/config/Fields.h"
+#include "tools/fsdp-opt/config/Foreign.h"
 #include "tools/fsdp-opt/config/ForeignKeys.h"
 #include "tools/fsdp-opt/config/ForeignReaders.h"
 
@@ -11,18 +12,37 @@ using namespace fsdp;
 // Precision
 //===----------------------------------------------------------------------===//
 
-static void takePrecision(const Value &value, const std::string &dtype) {
+void foreign::takePrecision(const Value &value, const std::string &dtype,
+                            const std::string &word) {
   Config &config = value.reading.result.config;
   PrecisionPolicy &precision = config.precision.policy;
   precision.paramDtype = precision.reduceDtype = precision.outputDtype = dtype;
+  for (const char *key : {"param_dtype", "reduce_dtype", "output_dtype"})
+    value.reading.becomeValue(std::string("fsdp_config.mixed_precision.") + key,
+                              dtype);
   bool isScaled = dtype == "float16";
-  if (isScaled && !config.lossScale)
+  if (isScaled && !config.lossScale) {
     config.lossScale.emplace();
+    value.reading.becomeValue("loss_scale", "dynamic");
+  }
+  value.reading.addNote(
+      value.node, "'" + word + "' stands for {param_dtype: " + dtype +
+                      ", reduce_dtype: " + dtype + ", output_dtype: " + dtype +
+                      "}" + (isScaled ? " with loss_scale: dynamic" : "") +
+                      (value.node.IsScalar() ? ", as in Accelerate" : ""));
+}
+
+/// What asks Accelerate for torchao's scaling by tensors.
+static void takeFloat8(const Value &value) {
+  open(value.reading.result.config.float8);
+  value.reading.imply("float8", value);
+  value.reading.become("float8", YAML::Node(YAML::NodeType::Map));
   value.reading.addNote(
       value.node,
-      "'" + value.node.Scalar() + "' stands for {param_dtype: " + dtype +
-          ", reduce_dtype: " + dtype + ", output_dtype: " + dtype + "}" +
-          (isScaled ? " with loss_scale: dynamic" : "") + ", as in Accelerate");
+      "'" + value.key +
+          "' is taken as float8: {}, unless that is given: all linear layers, "
+          "of which Accelerate leaves out the first and the last; float8: "
+          "{modules: …} chooses");
 }
 
 /// What Accelerate makes of it under FSDP2 (accelerate,
@@ -31,34 +51,28 @@ static void takePrecision(const Value &value, const std::string &dtype) {
 void foreign::readPrecision(const Value &value) {
   std::string text = value.node.IsScalar() ? value.node.Scalar() : "";
   if (text == "fp16")
-    return takePrecision(value, "float16");
-  if (text != "bf16" && text != "true" && text != "True" && text != "auto")
-    value.failType("no, bf16 or fp16");
-  takePrecision(value, "bfloat16");
+    return takePrecision(value, "float16", text);
+  if (text == "fp8")
+    takeFloat8(value);
+  else if (text != "bf16" && text != "true" && text != "True" && text != "auto")
+    value.failType("no, bf16, fp16 or fp8");
+  takePrecision(value, "bfloat16", text);
 }
 
 /// Axolotl's and transformers'.
 void foreign::readFp16(const Value &value) {
   if (Flag().read(value))
-    takePrecision(value, "float16");
+    takePrecision(value, "float16", value.node.Scalar());
 }
 
 //===----------------------------------------------------------------------===//
 // Products of eight bits
 //===----------------------------------------------------------------------===//
 
-/// Axolotl's, which asks Accelerate for torchao's scaling by tensors.
+/// Axolotl's.
 void foreign::readFloat8(const Value &value) {
-  if (!Flag().read(value))
-    return;
-  open(value.reading.result.config.float8);
-  value.reading.imply("float8", value);
-  value.reading.addNote(
-      value.node,
-      "'" + value.key +
-          "' is taken as float8: {}, unless that is given: all linear layers, "
-          "of which Accelerate leaves out the first and the last; float8: "
-          "{modules: …} chooses");
+  if (Flag().read(value))
+    takeFloat8(value);
 }
 
 void foreign::readFloat8Gather(const Value &value) {
@@ -72,6 +86,7 @@ void foreign::readFloat8Gather(const Value &value) {
         value.node, "'" + value.key + "' has no effect without fp8: true");
   open(value.reading.result.config.float8).allGather = true;
   value.reading.imply("float8.enable_fsdp_float8_all_gather", value);
+  value.reading.becomeValue("float8.enable_fsdp_float8_all_gather", true);
   value.reading.addMinor(value.node,
                          "'" + value.key +
                              "' is taken as float8: "
@@ -82,16 +97,40 @@ void foreign::readFloat8Gather(const Value &value) {
 // Blocks of codes
 //===----------------------------------------------------------------------===//
 
-static void takeQuantized(const Value &value, QuantizeChoice kind) {
+void foreign::takeQuantized(const Value &value, QuantizeChoice kind) {
   Config &config = value.reading.result.config;
-  if (!value.reading.find("quantize"))
+  // Several keys of one file say it.
+  bool isSaid = config.quantize.has_value();
+  if (isSaid && !value.reading.find("quantize") &&
+      config.quantize->kind != kind)
+    value.fail("another key asks for another kind of blocks; keep one");
+  if (!value.reading.find("quantize")) {
     config.quantize.emplace().kind = kind;
+    value.reading.becomeValue("quantize.kind",
+                              kind == QuantizeChoice::Nf4 ? "nf4" : "int8");
+  }
   value.reading.imply("quantize", value);
+  if (isSaid)
+    return;
   value.reading.addNote(
       value.node, "'" + value.key + "' is taken as quantize: {kind: " +
                       (kind == QuantizeChoice::Nf4 ? "nf4" : "int8") +
                       "}, unless that is given; an output layer that is frozen "
                       "is among them, skip_modules: lm_head leaves it out");
+}
+
+void fsdp::applyCodes(Reading &reading) {
+  Config &config = reading.result.config;
+  if (!config.quantize || reading.find("quantize") || !config.offloadParams)
+    return;
+  config.offloadParams = false;
+  reading.forget("fsdp_config.offload_params");
+  const Given *key = reading.find("fsdp_config.offload_params");
+  reading.addNote(key ? key->value : reading.root,
+                  reading.quote("fsdp_config.offload_params") +
+                      " is not done beside a base in blocks of codes, which "
+                      "stays on the device: values are the same, memory is as "
+                      "without it");
 }
 
 /// bitsandbytes' through transformers.
@@ -103,23 +142,4 @@ void foreign::readLoadIn4Bit(const Value &value) {
 void foreign::readLoadIn8Bit(const Value &value) {
   if (Flag().read(value))
     takeQuantized(value, QuantizeChoice::Int8);
-}
-
-/// Axolotl's. Adapters themselves are part of the exported model: a base that
-/// is quantized has to be frozen there, which a model without them is not.
-void foreign::readAdapter(const Value &value) {
-  std::string text = value.node.IsScalar() ? value.node.Scalar() : "";
-  auto isOn = [&](const char *key) {
-    YAML::Node node = value.reading.root[key];
-    return node && YamlReader::isBool(node) && node.as<bool>();
-  };
-  if (text == "qlora")
-    return takeQuantized(value, QuantizeChoice::Nf4);
-  if (text == "lora" && (isOn("load_in_4bit") || isOn("load_in_8bit")))
-    return value.reading.addMinor(
-        value.node, "'adapter: lora' is what the exported model has");
-  value.reader().fail(
-      ErrorId::ConfigNotSupported, value.node,
-      "'adapter' cannot be had: apply adapters in Python before the export, "
-      "as docs/examples/lora does; frozen parameters stay frozen");
 }

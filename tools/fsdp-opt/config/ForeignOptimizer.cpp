@@ -1,172 +1,193 @@
-//===- ForeignOptimizer.cpp - Other tools' keys of optimizer and rate -----===//
+//===- ForeignOptimizer.cpp - Other tools' keys of the optimizer ----------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "tools/fsdp-opt/config/Checks.h"
 #include "tools/fsdp-opt/config/Fields.h"
 #include "tools/fsdp-opt/config/Foreign.h"
 #include "tools/fsdp-opt/config/ForeignReaders.h"
 
-#include <cmath>
+#include <algorithm>
 
 using namespace fsdp;
 
 //===----------------------------------------------------------------------===//
-// Optimizer
+// Words
 //===----------------------------------------------------------------------===//
 
-/// transformers leaves biases and norms out of it, which patterns must say
-/// here.
+namespace {
+struct Word {
+  std::string_view word;
+  OptimizerKind kind = OptimizerKind::adamw;
+  std::optional<StateChoice> states = {};
+  bool isPaged = false; ///< states move to the host where memory is short
+  bool is4Bit = false;  ///< which there is not
+};
+constexpr Word kWords[] = {
+    {"adamw_torch"},
+    {"adamw_torch_fused"},
+    {"adamw_torch_8bit", OptimizerKind::adamw, StateChoice::Int8},
+    {"adamw_8bit", OptimizerKind::adamw, StateChoice::Int8},
+    {"adamw_bnb_8bit", OptimizerKind::adamw, StateChoice::Int8},
+    {"ao_adamw_8bit", OptimizerKind::adamw, StateChoice::Int8},
+    {"ao_adamw_fp8", OptimizerKind::adamw, StateChoice::Float8},
+    {"adamw_torch_4bit", OptimizerKind::adamw, StateChoice::Int8, false, true},
+    {"ao_adamw_4bit", OptimizerKind::adamw, StateChoice::Int8, false, true},
+    {"paged_adamw_8bit", OptimizerKind::adamw, StateChoice::Int8, true},
+    {"paged_adamw_32bit", OptimizerKind::adamw, {}, true},
+    {"paged_adamw", OptimizerKind::adamw, {}, true},
+    {"sgd", OptimizerKind::sgd}};
+
+std::string_view nameOf(StateChoice states) {
+  return states == StateChoice::Int8     ? "int8"
+         : states == StateChoice::Float8 ? "float8"
+                                         : "bfloat16";
+}
+
+std::string listWords() {
+  std::string text;
+  for (const Word &each : kWords)
+    text += (text.empty()                              ? ""
+             : &each != &kWords[std::size(kWords) - 1] ? ", "
+                                                       : " or ") +
+            std::string(each.word);
+  return text;
+}
+} // namespace
+
+void fsdp::readOptimizerWord(const Value &value, OptimizerConfig &optimizer) {
+  const Word *word =
+      std::ranges::find(kWords, value.node.Scalar(), &Word::word);
+  if (word == std::end(kWords))
+    value.failType("a map such as {name: adamw, lr: 1.0e-3}, or " +
+                   listWords() + " as in transformers");
+  optimizer.kind = word->kind;
+  Reading &reading = value.reading;
+  std::string name(getFacts(word->kind).name);
+  reading.becomeValue("optimizer.name", name);
+  std::string states;
+  if (word->states) {
+    optimizer.stateDType = *word->states;
+    states = nameOf(*word->states);
+    reading.becomeValue("optimizer.state_dtype", states);
+  }
+  reading.pagesStates = word->isPaged;
+  reading.addNote(
+      value.node,
+      "'" + value.key + ": " + std::string(word->word) +
+          "' is taken as optimizer: {name: " + name + ", weight_decay: 0" +
+          (states.empty() ? "" : ", state_dtype: " + states) +
+          "}, transformers' defaults" +
+          (word->isPaged ? "; states lie in the host's memory, which "
+                           "updates them (fsdp_config: {offload_optimizer: "
+                           "false}: on the device)"
+                         : ""));
+  if (word->is4Bit) {
+    reading.classify(KeyOutcome::Warned,
+                     "taken as states of 8 bits; there are none of 4");
+    reading.addWarning(value.node,
+                       "'" + value.key + ": " + std::string(word->word) +
+                           "' is taken as states of 8 bits, which are more "
+                           "exact and twice as large: there are none of 4");
+  }
+}
+
+/// Whose states move away where memory is short: to where there is most.
+void fsdp::applyPaging(Reading &reading) {
+  Config &config = reading.result.config;
+  if (!reading.pagesStates || config.offloadParams ||
+      reading.find("fsdp_config.offload_optimizer"))
+    return;
+  config.offloadOptimizer = true;
+  reading.becomeValue("fsdp_config.offload_optimizer", true);
+}
+
+//===----------------------------------------------------------------------===//
+// Numbers
+//===----------------------------------------------------------------------===//
+
 void foreign::readDecay(const Value &value) {
-  if (kFromZero.read(value) != 0)
-    value.reader().fail(
-        ErrorId::ConfigNotSupported, value.node,
-        "'weight_decay' spares biases and norms in transformers; say so "
-        "with optimizer: {weight_decay: " +
-            value.node.Scalar() +
-            ", groups: [{params: [\"*bias\", \"*norm*\"], "
-            "weight_decay: 0.0}]}");
-  value.reading.result.config.optimizer.numbers[OptimizerNumber::weight_decay] =
-      0;
+  double decay = kFromZero.read(value);
+  Reading &reading = value.reading;
+  reading.result.config.optimizer.numbers[OptimizerNumber::weight_decay] =
+      decay;
+  if (decay == 0)
+    return reading.becomeValue("optimizer.weight_decay", 0);
+  reading.becomeValue("weight_decay", value.node.Scalar());
+  reading.sparesNorms = true;
+  reading.addNote(value.node,
+                  "'" + value.key + ": " + value.node.Scalar() +
+                      "' spares biases and norms, as in transformers; "
+                      "optimizer: {weight_decay: …} is of all parameters");
+}
+
+/// By the names that transformers knows them by (Trainer,
+/// get_decay_parameter_names), in small letters and others.
+static std::vector<std::string> listSpared() {
+  return {"*[Bb][Ii][Aa][Ss]*",
+          "*[Ll]ayer[Nn]orm*",
+          "*[Rr][Mm][Ss][Nn]orm*",
+          "norm",
+          "norm.*",
+          "*.norm",
+          "*.norm.*",
+          "*_norm",
+          "*_norm.*"};
+}
+
+/// In front of the file's own groups, which go before it.
+void fsdp::applySparing(Reading &reading) {
+  if (!reading.sparesNorms)
+    return;
+  std::vector<OptimizerGroup> &groups = reading.result.config.optimizer.groups;
+  OptimizerGroup group;
+  group.patterns = listSpared();
+  group.numbers[OptimizerNumber::weight_decay] = 0;
+  group.sparesNorms = true;
+  groups.insert(groups.begin(), std::move(group));
+}
+
+/// Both at once: keys of this project have them in one list.
+static void readBeta(const Value &value, OptimizerNumber which) {
+  OptimizerConfig &optimizer = value.reading.result.config.optimizer;
+  optimizer.numbers[which] = kBeta.read(value);
+  OptimizerNumbers numbers = optimizer.getNumbers();
+  YAML::Node both;
+  both.push_back(printNumber(numbers[OptimizerNumber::beta1]));
+  both.push_back(printNumber(numbers[OptimizerNumber::beta2]));
+  value.reading.become("optimizer.betas", both);
 }
 
 void foreign::readBeta1(const Value &value) {
-  value.reading.result.config.optimizer.numbers[OptimizerNumber::beta1] =
-      kBeta.read(value);
+  readBeta(value, OptimizerNumber::beta1);
 }
 
 void foreign::readBeta2(const Value &value) {
-  value.reading.result.config.optimizer.numbers[OptimizerNumber::beta2] =
-      kBeta.read(value);
+  readBeta(value, OptimizerNumber::beta2);
 }
 
 //===----------------------------------------------------------------------===//
-// Schedule
+// The loss
 //===----------------------------------------------------------------------===//
 
-/// -1 says that epochs count.
-void foreign::readMaxSteps(const Value &value) {
-  int64_t steps = Whole{.most = kMostSteps}.read(value);
-  if (steps > 0)
-    open(value.reading.result.config.schedule).total_steps =
-        static_cast<uint64_t>(steps);
-}
-
-/// A number with a point in transformers' and Axolotl's files.
-void foreign::readEpochs(const Value &value) {
-  double epochs = value.reader().readDouble(value.node, value.key);
-  if (!(epochs >= 1 && epochs <= double(kMostSteps)) ||
-      epochs != std::trunc(epochs))
-    value.failRange("a whole number from 1; fsdp-run --steps=N ends within an "
-                    "epoch");
-  open(value.reading.result.config.data).data.epochs =
-      static_cast<uint64_t>(epochs);
-}
-
-static constexpr Number kPart = {[](double x) { return x >= 0 && x <= 1; },
-                                 "from 0 to 1"};
-
-/// Axolotl's.
-void foreign::readMinRate(const Value &value) {
-  value.reading.minRate = kPart.read(value);
-}
-
-/// transformers'; what they say depends on the schedule.
-void foreign::readScheduleArguments(const Value &value) {
-  if (!value.node.IsMap())
-    value.failType("a map of keys and values");
-  for (const auto &entry : value.node)
-    if (!entry.second.IsNull())
-      value.reading.scheduleArguments.push_back(
-          {entry.first, entry.second, true});
-}
-
-static const Given *findForeign(const Reading &reading, const char *path) {
-  const Given *key = reading.find(path);
-  return key && key->isForeign ? key : nullptr;
-}
-
-/// Axolotl's key, where the schedule is one that it looks at it for.
-static void mergeMinRate(Reading &reading, plan::ScheduleT &schedule) {
-  if (!reading.minRate)
-    return;
-  if (getScheduleName(reading) == "cosine")
-    schedule.min_lr = *reading.minRate * reading.result.config.optimizer.lr;
-  else
-    reading.noteWithoutEffect("lr_scheduler.min_lr",
-                              "lr_scheduler: " + getScheduleName(reading) +
-                                  ", as in Axolotl; cosine has one");
-}
-
-static void mergeArguments(Reading &reading, plan::ScheduleT &schedule) {
-  std::string name = getScheduleName(reading);
-  for (const Given &each : reading.scheduleArguments) {
-    std::string key = each.name.Scalar();
-    if (name != "cosine_with_min_lr" ||
-        (key != "min_lr" && key != "min_lr_rate"))
-      reading.read.fail(ErrorId::ConfigNotSupported, each.name,
-                        "'" + key +
-                            "' of lr_scheduler_kwargs cannot be had: "
-                            "lr_scheduler: " +
-                            name +
-                            " is as in docs/Config.md; min_lr and "
-                            "min_lr_rate are cosine_with_min_lr's");
-    reading.take("lr_scheduler.min_lr", each);
-    Value value{reading, "lr_scheduler.min_lr", key, each.value};
-    schedule.min_lr = key == "min_lr" ? kFromZero.read(value)
-                                      : kPart.read(value) *
-                                            reading.result.config.optimizer.lr;
-  }
-}
-
-static void mergeWarmup(Reading &reading, plan::ScheduleT &schedule,
-                        const Given *steps, const Given *ratio,
-                        const Given *warmup) {
-  uint64_t ownSteps = steps ? 0 : schedule.warmup_steps;
-  double ownRatio = ratio ? 0 : schedule.warmup_ratio;
-  if (getScheduleName(reading) == "constant") {
-    reading.addNote(warmup->value,
-                    "a warm-up has no effect with lr_scheduler: constant, as "
-                    "in transformers; constant_with_warmup has one");
-    schedule.warmup_steps = ownSteps;
-    schedule.warmup_ratio = ownRatio;
-  } else if (ownSteps != 0 || ownRatio != 0) {
-    reading.read.fail(ErrorId::ConfigBadValue, warmup->value,
-                      "the warm-up is given in lr_scheduler, too; keep one");
-  } else if (warmup == steps) {
-    // As transformers: steps count if both are given.
-    schedule.warmup_ratio = 0;
-  }
-}
-
-void fsdp::mergeSchedule(Reading &reading) {
-  std::optional<plan::ScheduleT> &schedule = reading.result.config.schedule;
-  const Given *steps = findForeign(reading, "lr_scheduler.warmup_steps");
-  const Given *ratio = findForeign(reading, "lr_scheduler.warmup_ratio");
-  const Given *warmup = !schedule                              ? nullptr
-                        : steps && schedule->warmup_steps != 0 ? steps
-                        : ratio && schedule->warmup_ratio != 0 ? ratio
-                                                               : nullptr;
-  const Given *scheduler = reading.find("lr_scheduler");
-  if (!scheduler || scheduler->value.IsNull()) {
-    if (warmup)
-      reading.read.fail(ErrorId::ConfigMissingKey, warmup->value,
-                        "a warm-up needs lr_scheduler, such as cosine or "
-                        "constant_with_warmup");
-    if (reading.minRate)
-      reading.refuse("lr_scheduler.min_lr",
-                     reading.quote("lr_scheduler.min_lr") +
-                         " needs lr_scheduler: cosine",
-                     ErrorId::ConfigMissingKey);
-    if (!reading.scheduleArguments.empty())
-      reading.read.fail(ErrorId::ConfigMissingKey,
-                        reading.scheduleArguments.front().name,
-                        "lr_scheduler_kwargs need lr_scheduler: the schedule "
-                        "that they are for");
-    schedule.reset();
-    return;
-  }
-  mergeMinRate(reading, *schedule);
-  mergeArguments(reading, *schedule);
-  if (warmup)
-    mergeWarmup(reading, *schedule, steps, ratio, warmup);
+/// Axolotl's `rl`, LLaMA-Factory's `stage`.
+void foreign::readPreference(const Value &value) {
+  static constexpr std::string_view losses[] = {"dpo", "ipo",   "kto", "orpo",
+                                                "rm",  "simpo", "cpo"};
+  std::string word = value.reader().readString(value.node, value.key);
+  if (word == "sft" || word == "pt" || word == "none")
+    return value.reading.classify(KeyOutcome::Nothing, "asks for nothing");
+  if (std::ranges::find(losses, word) == std::end(losses))
+    value.reader().fail(
+        ErrorId::ConfigNotSupported, value.node,
+        "'" + value.key + ": " + word +
+            "' cannot be had: what generates and judges between steps is not "
+            "compiled; losses of preferences (dpo, ipo, kto, orpo, simpo) "
+            "train where the exported module returns them");
+  std::string why = "the exported model computes the loss: export a module "
+                    "that returns that of " +
+                    word +
+                    ", with its reference "
+                    "model frozen in it";
+  value.reading.classify(KeyOutcome::Warned, why);
+  value.reading.addWarning(value.node, "'" + value.key + ": " + word +
+                                           "' is not taken from here: " + why);
 }

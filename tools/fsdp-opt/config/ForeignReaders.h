@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // How values are read of keys of other tools that are no plain renaming. The
-// table of keys (Foreign.cpp) names them.
+// rows of the table (Foreign*Keys.cpp) name them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,9 +17,16 @@ namespace fsdp::foreign {
 void readDecay(const Value &value);
 void readBeta1(const Value &value);
 void readBeta2(const Value &value);
+void readPreference(const Value &value);
+
+// ForeignSchedule.cpp
+void readWarmupSteps(const Value &value);
 void readMaxSteps(const Value &value);
 void readEpochs(const Value &value);
 void readMinRate(const Value &value);
+void readMinFactor(const Value &value);
+void readDecayType(const Value &value);
+void readDecayRatio(const Value &value);
 void readScheduleArguments(const Value &value);
 
 // ForeignNumbers.cpp
@@ -29,16 +36,24 @@ void readFloat8(const Value &value);
 void readFloat8Gather(const Value &value);
 void readLoadIn4Bit(const Value &value);
 void readLoadIn8Bit(const Value &value);
-void readAdapter(const Value &value);
+/// `quantize` of that kind, unless the file has that itself.
+void takeQuantized(const Value &value, QuantizeChoice kind);
+/// All three types of mixed precision, float16 with a scale of the loss.
+/// `word` is what says so.
+void takePrecision(const Value &value, const std::string &dtype,
+                   const std::string &word);
 
 // ForeignSharding.cpp
 void readProcesses(const Value &value);
-void readParallelism(const Value &value);
+void readUseCpu(const Value &value);
+void readDistributedType(const Value &value);
+void readAcceleratorConfig(const Value &value);
 void readFsdpWords(const Value &value);
 void readStrategy(const Value &value);
 
 // ForeignMemory.cpp
 void readGradientCheckpointing(const Value &value);
+void readOffloading(const Value &value);
 void readFusedLoss(const Value &value);
 void readRows(const Value &value);
 void readTokens(const Value &value);

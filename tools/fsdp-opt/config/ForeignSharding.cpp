@@ -1,10 +1,11 @@
 //===- ForeignSharding.cpp - Other tools' keys of the mesh and FSDP -------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "tools/fsdp-opt/config/Fields.h"
 #include "tools/fsdp-opt/config/Foreign.h"
 #include "tools/fsdp-opt/config/ForeignKeys.h"
 #include "tools/fsdp-opt/config/ForeignReaders.h"
-#include "tools/fsdp-opt/config/Tables.h"
+#include "tools/fsdp-opt/config/Names.h"
 
 #include <algorithm>
 
@@ -20,42 +21,63 @@ void foreign::readProcesses(const Value &value) {
     value.reading.world = processes;
 }
 
-/// Accelerate's, whose keys have a prefix in its files.
-void foreign::readParallelism(const Value &value) {
-  static constexpr std::pair<std::string_view, std::string_view> axes[] = {
-      {"dp_replicate_size", "mesh.dp_replicate"},
-      {"dp_shard_size", "mesh.dp_shard"},
-      {"tp_size", "mesh.tp"},
-      {"cp_size", "mesh.cp"},
-      {"cp_comm_strategy", "context_parallel_rotate_method"}};
-  constexpr std::string_view prefix = "parallelism_config_";
+void foreign::readUseCpu(const Value &value) {
+  if (!Flag().read(value))
+    return;
+  value.reading.result.config.target.device = Target::Device::Cpu;
+  value.reading.becomeValue("device", "cpu");
+}
+
+/// Accelerate's: of which engine its ranks are.
+void foreign::readDistributedType(const Value &value) {
+  static constexpr std::string_view words[] = {"FSDP", "DEEPSPEED", "MULTI_GPU",
+                                               "MULTI_CPU", "NO"};
+  std::string word = value.reader().readString(value.node, value.key);
+  if (std::ranges::find(words, word) == std::end(words))
+    value.reader().fail(ErrorId::ConfigNotSupported, value.node,
+                        "'" + value.key + ": " + word +
+                            "' cannot be had: only FSDP2's semantics are "
+                            "compiled; write FSDP and fsdp_config: {…}");
+  bool isWhole = word.starts_with("MULTI");
+  std::string why =
+      isWhole ? "parameters are sharded over the ranks, with the same values; "
+                "mesh: {dp_shard: 1, dp_replicate: N} keeps them whole"
+              : "the mesh says where ranks run";
+  value.reading.classify(KeyOutcome::PassedOver, why);
+  value.reading.addMinor(value.node, "'" + value.key + ": " + word +
+                                         "' has no meaning here and is "
+                                         "ignored: " +
+                                         why);
+}
+
+/// transformers': how rows are dealt, and when gradients are exchanged.
+void foreign::readAcceleratorConfig(const Value &value) {
+  if (value.node.IsScalar() || value.node.IsNull())
+    return;
   if (!value.node.IsMap())
     value.failType("a map of keys and values");
   for (const auto &entry : value.node) {
-    std::string written = entry.first.Scalar();
-    std::string_view own = written;
-    if (own.starts_with(prefix))
-      own.remove_prefix(prefix.size());
-    const auto *axis = std::ranges::find(
-        axes, own, &std::pair<std::string_view, std::string_view>::first);
-    if (axis == std::end(axes)) {
-      const ForeignKey *foreign = findForeignKey("parallelism_config", own);
-      if (!foreign)
-        value.reader().fail(ErrorId::ConfigUnknownKey, entry.first,
-                            "unknown key '" + written +
-                                "' in parallelism_config; write mesh: {…}");
-      reportForeign(value.reading, *foreign, {entry.first, entry.second, true});
-      continue;
+    std::string key = entry.first.Scalar();
+    if (key == "gradient_accumulation_kwargs" && entry.second.IsMap()) {
+      for (const auto &each : entry.second)
+        if (each.first.Scalar() != "sync_each_batch" &&
+            each.first.Scalar() != "sync_with_dataloader" &&
+            each.first.Scalar() != "adjust_scheduler")
+          value.reader().fail(ErrorId::ConfigNotSupported, each.first,
+                              "'" + each.first.Scalar() +
+                                  "' cannot be had: "
+                                  "gradient_accumulation_steps says how many "
+                                  "micro-batches a step has");
+    } else if (key == "split_batches" && !isOff(entry.second)) {
+      value.reader().fail(ErrorId::ConfigNotSupported, entry.first,
+                          "'split_batches' cannot be had: the batch of a rank "
+                          "is the exported one");
     }
-    std::string path(axis->second);
-    value.reading.collect(path, [&] {
-      value.reading.take(path, {entry.first, entry.second, true});
-      value.reading.addMinor(entry.first,
-                             "'" + written + "' is taken as " + path);
-      getTopLevel().readAt(path, {value.reading, path, written, entry.second},
-                           value.reading.result.config);
-    });
   }
+  value.reading.classify(
+      KeyOutcome::PassedOver,
+      "gradients are exchanged in each micro-batch (fsdp_config: "
+      "{gradient_sync: each}), and fsdp-run deals rows");
 }
 
 //===----------------------------------------------------------------------===//
@@ -85,12 +107,17 @@ static void readFsdpWord(const Value &value, const std::string &word) {
   if (word == "auto_wrap") {
     reading.wrapsByArguments = true;
   } else if (word == "offload") {
-    if (!reading.find("fsdp_config.offload_params"))
+    if (!reading.find("fsdp_config.offload_params")) {
       config.offloadParams = true;
+      reading.becomeValue("fsdp_config.offload_params", true);
+    }
     reading.imply("fsdp_config.offload_params", value);
   } else if (word == "full_shard" || word == "shard_grad_op") {
-    if (!reading.find("fsdp_config.reshard_after_forward"))
+    if (!reading.find("fsdp_config.reshard_after_forward")) {
       config.reshard = word == "full_shard" ? Reshard::All : Reshard::None;
+      reading.becomeValue("fsdp_config.reshard_after_forward",
+                          word == "full_shard");
+    }
     reading.imply("fsdp_config.reshard_after_forward", value);
   } else {
     bool hybrid = word == "hybrid_shard" || word == "hybrid_shard_zero2";
@@ -123,6 +150,19 @@ void fsdp::applyAutoWrap(Reading &reading) {
     config.wrapPolicy = WrapPolicy::Classes;
   else if (reading.find("fsdp_config.min_num_params"))
     config.wrapPolicy = WrapPolicy::Size;
+  if (config.wrapPolicy != WrapPolicy::Blocks)
+    reading.becomeValue("fsdp_config.auto_wrap_policy",
+                        std::string(getName(config.wrapPolicy)));
+}
+
+/// What the file says itself of what FSDP1's strategies are about.
+static std::optional<bool> findReshard(const Reading &reading) {
+  for (const char *key :
+       {"reshard_after_forward", "fsdp_reshard_after_forward"})
+    if (YAML::Node node = reading.root["fsdp_config"][key];
+        node && YamlReader::isBool(node))
+      return node.as<bool>();
+  return std::nullopt;
 }
 
 /// A name, or its number in torch.distributed.fsdp.ShardingStrategy.
@@ -144,7 +184,19 @@ void foreign::readStrategy(const Value &value) {
   }
   bool keeps = name == "SHARD_GRAD_OP" || name == "_HYBRID_SHARD_ZERO2" ||
                name == "NO_SHARD";
+  const char *path = "fsdp_config.reshard_after_forward";
+  if (std::optional<bool> said = findReshard(value.reading)) {
+    // Files for both versions of FSDP have both keys.
+    if (*said == keeps)
+      value.fail(name +
+                 " is reshard_after_forward: " + (keeps ? "false" : "true") +
+                 ", and the file says the other, too; keep one");
+    value.reading.isStrategyBeside = true;
+    return;
+  }
+  value.reading.take(path, {YAML::Node(value.key), value.node, true});
   value.reading.result.config.reshard = keeps ? Reshard::None : Reshard::All;
+  value.reading.becomeValue("fsdp_config.reshard_after_forward", !keeps);
 }
 
 void fsdp::applyStrategy(Reading &reading, std::optional<int64_t> &shard) {
@@ -168,6 +220,8 @@ void fsdp::applyStrategy(Reading &reading, std::optional<int64_t> &shard) {
                 "of them out");
     shard = 1;
     config.dpReplicate = ranks;
+    reading.becomeValue("mesh.dp_shard", 1);
+    reading.becomeValue("mesh.dp_replicate", ranks);
     became = "mesh: {dp_shard: 1, dp_replicate: " + std::to_string(ranks) + "}";
   } else if (hybrid && config.dpReplicate == 1) {
     reading.refuse(path,
@@ -185,6 +239,7 @@ void fsdp::applyStrategy(Reading &reading, std::optional<int64_t> &shard) {
                              std::to_string(config.dpReplicate) +
                              "; write HYBRID_SHARD or _HYBRID_SHARD_ZERO2");
   }
-  reading.addNote(reading.find(path)->value,
-                  "'sharding_strategy: " + strategy + "' became " + became);
+  if (const Given *key = reading.find(path); key && !reading.isStrategyBeside)
+    reading.addNote(key->value,
+                    "'sharding_strategy: " + strategy + "' became " + became);
 }

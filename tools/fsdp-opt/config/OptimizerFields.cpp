@@ -227,5 +227,6 @@ Field<Config> fsdp::getSchedulerField() {
        .mayBeEmpty = true},
       std::function([](const Value &value, plan::ScheduleT &schedule) {
         getScheduler().find("name")->read(value, schedule);
+        value.reading.become("lr_scheduler.name", value.node);
       }));
 }

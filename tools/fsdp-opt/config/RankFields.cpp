@@ -1,12 +1,12 @@
 //===- RankFields.cpp - Ranks and their device in the config --------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "support/ByteAmount.h"
 #include "tools/fsdp-opt/config/Tables.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
-#include <cmath>
-#include <cstdlib>
 #include <iterator>
 
 using namespace fsdp;
@@ -48,28 +48,22 @@ static void readBudget(const Value &value, Config &config) {
   constexpr std::string_view expected =
       "an amount such as 60GiB or 64e9, or a part of the device's memory such "
       "as 90%";
-  static constexpr std::pair<std::string_view, double> units[] = {
-      {"", 1},         {"B", 1},       {"kB", 1e3},     {"MB", 1e6},
-      {"GB", 1e9},     {"TB", 1e12},   {"KiB", 0x1p10}, {"MiB", 0x1p20},
-      {"GiB", 0x1p30}, {"TiB", 0x1p40}};
   std::string text = value.node.IsScalar() ? value.node.Scalar() : "";
-  char *rest = nullptr;
-  double number = std::strtod(text.c_str(), &rest);
-  std::string unit(rest);
-  unit.erase(0, unit.find_first_not_of(' '));
   MemoryBudget budget;
   budget.place = value.reader().describePlace(value.node);
-  const auto *found = std::ranges::find(
-      units, unit, &std::pair<std::string_view, double>::first);
-  if (rest == text.c_str() || !(number > 0) || !std::isfinite(number) ||
-      (unit != "%" && found == std::end(units)))
+  bool isPart = text.ends_with('%');
+  if (isPart)
+    text.pop_back();
+  std::optional<double> amount = parseBytes(text);
+  if (!amount || (isPart && !std::isdigit(static_cast<unsigned char>(
+                                text[text.find_last_not_of(' ')]))))
     value.failType(expected);
-  if (unit == "%") {
-    if (number > 100)
+  if (isPart) {
+    if (*amount > 100)
       value.failRange("at most 100%");
-    budget.share = number / 100;
+    budget.share = *amount / 100;
   } else {
-    budget.bytes = number * found->second;
+    budget.bytes = *amount;
     if (budget.bytes < 0x1p20)
       value.failRange("at least 1MiB; say the unit, as in 60GiB");
   }
@@ -102,7 +96,7 @@ static std::vector<Field<Config>> getTargetFields() {
        "attention kernels on other ones"},
       {"cluster", readCluster,
        "`a100-40gb`, `a100x8`, `a6000`, `b200x8`, `cpu`, `h100-500w`, "
-       "`h100x8`, `h200x8` or a file",
+       "`h100x8`, `h200x8`, `rtx4090` or a file",
        "none",
        "the hardware that `--print-plan` predicts the step for "
        "([Simulate.md](Simulate.md)); a file's path is relative to where "

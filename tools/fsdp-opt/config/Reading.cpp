@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 using namespace fsdp;
 
@@ -41,6 +42,7 @@ void Reading::collect(const std::string &path,
     run();
   } catch (const Error &error) {
     problems.push_back({path, error});
+    classify(KeyOutcome::Refused, error.what());
   }
 }
 
@@ -65,6 +67,20 @@ void Reading::throwProblems() const {
   for (size_t i = 1; i < problems.size(); ++i)
     message += "\n" + problems[i].error.format();
   throw Error(first.id(), message);
+}
+
+std::vector<std::string> Reading::listProblems() const {
+  std::vector<std::string> all;
+  for (const Problem &problem : problems)
+    all.push_back(problem.error.format());
+  return all;
+}
+
+void Reading::classify(KeyOutcome outcome, const std::string &text) {
+  if (current == kNone)
+    return;
+  result.keys[current].outcome = outcome;
+  result.keys[current].text = text;
 }
 
 void Reading::refuse(const std::string &path, const std::string &message,
@@ -125,6 +141,7 @@ static std::string describeSection(std::string_view section) {
 void Reading::failUnknown(std::string_view section, const Node &name) {
   struct Known {
     std::string section, key;
+    bool isOwn = true;
   };
   static const std::vector<Known> all = [] {
     std::vector<ConfigKey> keys;
@@ -136,8 +153,10 @@ void Reading::failUnknown(std::string_view section, const Node &name) {
                                          : Known{key.path.substr(0, dot),
                                                  key.path.substr(dot + 1)});
     }
-    for (const Rename &rename : getRenames())
-      all.push_back({std::string(rename.section), std::string(rename.name)});
+    for (const ForeignKey &key : getForeignKeys())
+      if (key.action == ForeignKey::Taken || !key.section.empty())
+        for (const std::string &name : listNames(key))
+          all.push_back({std::string(key.section), name, false});
     return all;
   }();
   std::vector<std::string_view> here, elsewhere;
@@ -159,30 +178,64 @@ void Reading::failUnknown(std::string_view section, const Node &name) {
     message += "; did you mean '" + std::string(nearest) + "'?";
   else {
     message += "; expected one of ";
-    for (size_t i = 0; i < here.size(); ++i)
-      message += (i ? ", " : "") + std::string(here[i]);
+    // Of other tools' keys there are too many, where there are others.
+    bool hasOwn = std::ranges::any_of(all, [&](const Known &known) {
+      return known.section == section && known.isOwn;
+    });
+    const char *comma = "";
+    for (const Known &known : all)
+      if (known.section == section && known.isOwn == hasOwn)
+        message += std::exchange(comma, ", ") + known.key;
   }
   read.fail(ErrorId::ConfigUnknownKey, name, message);
 }
 
 /// Of another tool: its value is that of a key of this project.
-void Reading::readRenamed(const Rename &rename, const Given &entry) {
+void Reading::readTaken(const ForeignKey &foreign, const Given &entry) {
   // Files of other tools are full of keys without a value.
-  if (entry.value.IsNull() || (rename.sayNothingIfOff && isOff(entry.value)))
-    return;
-  std::string path(rename.becomes);
+  if (entry.value.IsNull() || (foreign.sayNothingIfOff && isOff(entry.value)))
+    return classify(KeyOutcome::Nothing, "asks for nothing");
+  std::string path(foreign.becomes);
   Value value{*this, path, entry.name.Scalar(), entry.value};
   if (path.empty())
-    return rename.read(value);
+    return foreign.read(value);
   collect(path, [&] {
-    if (!rename.reports)
+    if (!foreign.reports)
       addMinor(entry.name, "'" + value.key + "' is taken as " + path);
     take(path, entry);
-    if (rename.read)
-      rename.read(value);
+    becomes = false;
+    if (foreign.read)
+      foreign.read(value);
     else
       getTopLevel().readAt(path, value, result.config);
+    if (!becomes && !foreign.read)
+      become(path, entry.value);
   });
+}
+
+void Reading::readForeign(const ForeignKey &key, std::string_view section,
+                          std::string_view own, const Given &entry) {
+  switch (key.action) {
+  case ForeignKey::Taken: {
+    std::string text(key.text.empty() ? key.becomes : key.text);
+    std::erase(text, '`');
+    // Links are of documents.
+    if (size_t link = text.find(", ["); link != text.npos)
+      text.resize(link);
+    classify(KeyOutcome::Taken, text);
+    return readTaken(key, entry);
+  }
+  case ForeignKey::Section: {
+    classify(KeyOutcome::Taken, std::string(key.text));
+    if (entry.value.IsNull() || isOff(entry.value))
+      return;
+    std::string path = joinPath(section, own);
+    return readSection(path, path, entry.value,
+                       [](std::string_view) { return ReadValue(); });
+  }
+  default:
+    return reportForeign(*this, key, entry);
+  }
 }
 
 void Reading::readKey(
@@ -190,13 +243,22 @@ void Reading::readKey(
     const Given &entry,
     const std::function<ReadValue(std::string_view)> &lookUp) {
   const std::string &written = entry.name.Scalar();
+  Given theirs{entry.name, entry.value, true};
+  if (const ForeignKey *key = findForeignKeyOf(entry.value, section, own))
+    return readForeign(*key, section, own, theirs);
   if (ReadValue readOwn = lookUp(own)) {
     take(path, entry);
+    size_t before = sections;
+    std::erase_if(this->own, [&](const auto &entry) {
+      return entry.first == path; // by another tool's key, which it goes before
+    });
+    becomes = false;
     readOwn({*this, path, written, entry.value});
-  } else if (const Rename *rename = findRename(section, own, written))
-    readRenamed(*rename, {entry.name, entry.value, true});
-  else if (const ForeignKey *foreign = findForeignKey(section, own))
-    reportForeign(*this, *foreign, entry);
+    bool isEmpty = entry.value.IsMap() && !entry.value.size();
+    if (!becomes && (sections == before || isEmpty))
+      become(path, entry.value);
+  } else if (const ForeignKey *key = findForeignKey(section, own, written))
+    readForeign(*key, section, own, theirs);
   else
     failUnknown(section, entry.name);
 }
@@ -209,16 +271,22 @@ void Reading::readSection(
   if (!map.IsMap())
     read.failType(map, section.empty() ? read.getFile() : section,
                   "a map of keys and values");
+  ++sections;
+  std::string_view prefix = getForeignPrefix(section);
   std::set<std::string, std::less<>> seen;
   for (const auto &each : map) {
     Given entry{each.first, each.second};
     if (!entry.name.IsScalar())
       read.failType(entry.name, section.empty() ? "key" : section, "a key");
-    // Accelerate's fsdp_config has a prefix before each key.
     std::string_view own = entry.name.Scalar();
-    if (section == "fsdp_config" && own.starts_with("fsdp_"))
-      own.remove_prefix(std::string_view("fsdp_").size());
+    if (!prefix.empty() && own.starts_with(prefix))
+      own.remove_prefix(prefix.size());
     std::string ownPath = joinPath(path, own);
+    size_t outer = std::exchange(current, result.keys.size());
+    result.keys.push_back({read.describePlace(entry.name),
+                           joinPath(path, entry.name.Scalar()),
+                           KeyOutcome::Own,
+                           {}});
     collect(ownPath, [&] {
       if (!seen.emplace(own).second)
         read.fail(ErrorId::ConfigBadValue, entry.name,
@@ -226,5 +294,6 @@ void Reading::readSection(
                       describeSection(section) + "; keep one");
       readKey(section, own, ownPath, entry, lookUp);
     });
+    current = outer;
   }
 }

@@ -8,6 +8,7 @@
 #include "tools/fsdp-opt/config/Config.h"
 
 #include <functional>
+#include <list>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,7 +18,7 @@
 namespace fsdp {
 
 class Reading;
-struct Rename;
+struct ForeignKey;
 
 /// What no machine has, and no training takes: sums and products of these stay
 /// far from overflow.
@@ -47,6 +48,12 @@ struct Given {
   bool isForeign = false; ///< another tool's name
 };
 
+/// What another tool's file says of adapters.
+struct AdapterKey {
+  std::string key;
+  YAML::Node value, as; ///< as it is written, and by PEFT's words
+};
+
 /// The file, the config that it becomes, and all that is to be said of it. A
 /// mistake is kept, to be told with the others.
 class Reading {
@@ -71,6 +78,22 @@ public:
   bool hasProblem(std::string_view path) const;
   /// The first mistake, with a line for each of the others.
   void throwProblems() const;
+  /// "error[…]: …" of each.
+  std::vector<std::string> listProblems() const;
+
+  /// Says what becomes of the key that is being read.
+  void classify(KeyOutcome outcome, const std::string &text);
+  /// Says what the config has at a path in keys of this project; the last
+  /// word counts.
+  void become(const std::string &path, const Node &value);
+  template <typename T>
+  void becomeValue(const std::string &path, const T &value) {
+    become(path, Node(value));
+  }
+  /// Takes back what stands at or below it.
+  void forget(const std::string &path);
+  /// The config in keys of this project.
+  std::string printOwn() const;
 
   /// The key of that path, if it is there.
   const Given *find(const std::string &path) const;
@@ -102,11 +125,21 @@ public:
   const Node root;
   LoadedConfig result;
   std::optional<int64_t> world; ///< --world, or what the file says of it
-  std::string strategy;         ///< of FSDP1, by its name
+  /// Without a number of ranks: the least that the file allows.
+  bool mayLackRanks = false;
+  std::string strategy;          ///< of FSDP1, by its name
+  bool isStrategyBeside = false; ///< the file says reshard_after_forward, too
   /// `fsdp: auto_wrap`: what fsdp_config has arguments of is the policy.
   bool wrapsByArguments = false;
   /// Of the rate, what a schedule ends at.
   std::optional<double> minRate;
+  bool isMinOfAll = false; ///< schedules that go down, not of cosine alone
+  /// Biases and norms have no weight decay, as in transformers.
+  bool sparesNorms = false;
+  std::string wireDType;    ///< what DeepSpeed's gradients travel in
+  bool pagesStates = false; ///< the optimizer's, as bitsandbytes does
+  /// What other tools' files say of adapters, by PEFT's names.
+  std::map<std::string, AdapterKey, std::less<>> adapterKeys;
   /// Of transformers' schedules; checked once the schedule is known.
   std::vector<Given> scheduleArguments;
 
@@ -114,7 +147,9 @@ private:
   void readKey(std::string_view section, std::string_view own,
                const std::string &path, const Given &entry,
                const std::function<ReadValue(std::string_view)> &lookUp);
-  void readRenamed(const Rename &rename, const Given &entry);
+  void readForeign(const ForeignKey &key, std::string_view section,
+                   std::string_view own, const Given &entry);
+  void readTaken(const ForeignKey &foreign, const Given &entry);
   [[noreturn]] void failUnknown(std::string_view section, const Node &name);
 
   struct Problem {
@@ -123,7 +158,16 @@ private:
   };
   std::vector<Problem> problems;
   std::map<std::string, Given, std::less<>> given, implied;
+  static constexpr size_t kNone = -1;
+  size_t current = kNone; ///< the key of `result.keys` that is being read
+  size_t sections = 0;    ///< that were read
+  bool becomes = false;   ///< something, since the key that is being read
+  /// By path; a list, since assigning a node changes what it stands for.
+  std::list<std::pair<std::string, Node>> own;
 };
+
+/// YAML on one line.
+std::string printFlow(const YAML::Node &node);
 
 /// "optimizer.lr"
 std::string joinPath(std::string_view section, std::string_view key);

@@ -4,9 +4,10 @@
 #include "tools/fsdp-opt/config/Reference.h"
 
 #include "ir/features/Relations.h"
-#include "tools/fsdp-opt/config/Foreign.h"
+#include "tools/fsdp-opt/config/ForeignKeys.h"
 #include "tools/fsdp-opt/config/Tables.h"
 
+#include <algorithm>
 #include <map>
 #include <sstream>
 #include <stdexcept>
@@ -17,15 +18,6 @@ std::vector<ConfigChapter> fsdp::listConfigKeys() {
   std::vector<ConfigChapter> all;
   for (const Chapter &chapter : getChapters())
     chapter.table.list(all.emplace_back(ConfigChapter{chapter.name, {}}).keys);
-  return all;
-}
-
-std::vector<ForeignConfigKey> fsdp::listForeignKeys() {
-  std::vector<ForeignConfigKey> all;
-  for (const Rename &rename : getRenames())
-    all.push_back({joinPath(rename.section, rename.name),
-                   rename.text.empty() ? "`" + std::string(rename.becomes) + "`"
-                                       : std::string(rename.text)});
   return all;
 }
 
@@ -43,10 +35,6 @@ static Texts makeTables() {
       text += "| `" + key.path + "` | " + key.type + " | " + key.initial +
               " | " + key.text + " |\n";
   }
-  std::string &text = tables["other tools"];
-  text = "| key | becomes |\n|---|---|\n";
-  for (const ForeignConfigKey &key : listForeignKeys())
-    text += "| `" + key.path + "` | " + key.becomes + " |\n";
   return tables;
 }
 
@@ -80,6 +68,58 @@ static std::string renew(const std::string &document, Texts tables) {
 
 std::string fsdp::renewReference(const std::string &document) {
   return renew(document, makeTables());
+}
+
+//===----------------------------------------------------------------------===//
+// Other tools
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct KeyTable {
+  std::string_view name, head;
+  std::vector<ForeignKey::Action> actions;
+};
+} // namespace
+
+static std::string describe(const ForeignKey &key) {
+  std::string text(key.text);
+  if (key.action == ForeignKey::Taken)
+    return text.empty() ? "`" + std::string(key.becomes) + "`" : text;
+  if (key.action == ForeignKey::RefusedAboveOne)
+    return "above 1: " + text;
+  if (key.action == ForeignKey::RefusedIfEnabled)
+    return "where it is enabled: " + text;
+  // A sentence of its own.
+  return key.action == ForeignKey::Moved && text.starts_with("is ")
+             ? text.substr(3)
+             : text;
+}
+
+std::string fsdp::renewForeign(const std::string &document) {
+  static const KeyTable all[] = {
+      {"taken", "becomes", {ForeignKey::Taken}},
+      {"changing", "what to do", {ForeignKey::Changes}},
+      {"passed over", "why", {ForeignKey::Ignored, ForeignKey::Noted}},
+      {"refused",
+       "why, and what to write",
+       {ForeignKey::Moved, ForeignKey::Refused, ForeignKey::RefusedAboveOne,
+        ForeignKey::RefusedIfEnabled}}};
+  Texts tables;
+  for (const KeyTable &table : all) {
+    std::string &text = tables[std::string(table.name)];
+    text = "| keys | of | " + std::string(table.head) + " |\n|---|---|---|\n";
+    for (const ForeignKey &key : getForeignKeys()) {
+      if (std::ranges::find(table.actions, key.action) == table.actions.end())
+        continue;
+      std::string names;
+      for (const std::string &name : listNames(key))
+        names +=
+            (names.empty() ? "`" : ", `") + joinPath(key.section, name) + "`";
+      text += "| " + names + " | " + describeTools(key.tools) + " | " +
+              describe(key) + " |\n";
+    }
+  }
+  return renew(document, std::move(tables));
 }
 
 //===----------------------------------------------------------------------===//

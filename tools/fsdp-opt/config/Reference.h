@@ -25,18 +25,14 @@ struct ConfigChapter {
 };
 std::vector<ConfigChapter> listConfigKeys();
 
-/// A key of another tool that stands for one of this project's.
-struct ForeignConfigKey {
-  std::string path, becomes; ///< Markdown
-};
-std::vector<ForeignConfigKey> listForeignKeys();
-
 /// docs/Config.md anew: `document` with the tables that stand between its marks
 /// as the keys are now. Throws std::runtime_error if a table has no place.
 std::string renewReference(const std::string &document);
 /// The same of docs/Combinations.md, whose tables are of what does not go
 /// together.
 std::string renewCombinations(const std::string &document);
+/// The same of docs/ForeignConfigs.md, whose tables are of other tools' keys.
+std::string renewForeign(const std::string &document);
 
 } // namespace fsdp
 

@@ -6,6 +6,7 @@
 #include "tools/fsdp-opt/config/Foreign.h"
 #include "tools/fsdp-opt/config/Names.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -61,6 +62,10 @@ static std::optional<int64_t> getShard(const Reading &reading) {
 
 static void checkRanks(Reading &reading) {
   std::optional<int64_t> shard = getShard(reading);
+  const Config &config = reading.result.config;
+  if (reading.mayLackRanks && !reading.world && (!shard || *shard == -1))
+    reading.world = config.dpReplicate * config.tp * config.cp *
+                    std::max<int64_t>(config.reshardRanks, 1);
   if (!reading.world && !shard)
     reading.refuse("mesh",
                    "the number of ranks is missing; add mesh: {dp_shard: N} to "

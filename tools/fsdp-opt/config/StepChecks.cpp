@@ -29,8 +29,11 @@ static void completeOptimizer(Reading &reading) {
                    "'" + key->name.Scalar() + ": " + key->value.Scalar() +
                        "' needs learning_rate: a number",
                    ErrorId::ConfigMissingKey);
-  if (isWord && !reading.find("optimizer.weight_decay"))
-    config.optimizer.numbers[OptimizerNumber::weight_decay] = 0;
+  applyPaging(reading);
+  if (!isWord || reading.find("optimizer.weight_decay"))
+    return;
+  config.optimizer.numbers[OptimizerNumber::weight_decay] = 0;
+  reading.becomeValue("optimizer.weight_decay", 0);
 }
 
 /// Settings that the optimizer of that name does not have.

@@ -15,6 +15,7 @@
 #include "tools/fsdp-opt/input/Files.h"
 #include "tools/fsdp-opt/input/InputFile.h"
 #include "tools/fsdp-opt/input/Progress.h"
+#include "tools/fsdp-opt/predict/ConfigFile.h"
 #include "tools/fsdp-opt/predict/PlanViews.h"
 #include "tools/fsdp-opt/predict/Predicted.h"
 #include "tools/fsdp-opt/remarks/Remarks.h"
@@ -56,9 +57,7 @@ class CompileTask {
 public:
   CompileTask(MLIRContext &context, const CommandLine &line)
       : context(context), line(line),
-        loaded(
-            parseConfig(readInput(line.config, "the config", kMaxConfigBytes),
-                        line.config, line.world)) {}
+        loaded(loadConfig(line, line.config, line.world)) {}
 
   void run() {
     addConfigNotes(loaded, line.verbose);
@@ -80,9 +79,7 @@ public:
 private:
   /// Better refused now than after the work.
   void findCluster() {
-    Config &config = loaded.config;
-    if (!line.cluster.empty())
-      config.cluster = line.cluster;
+    const Config &config = loaded.config;
     if (!line.planViews.empty() || config.memoryBudget ||
         config.planner != Planner::Default)
       cluster = loadCluster(config, line.measured);

@@ -53,9 +53,12 @@ int print(const std::string &text) {
 int runTask(const CommandLine &line, DialectRegistry &registry) {
   if (line.task == Task::Opt) // has a context of its own
     return runPasses(line, registry);
+  if (line.task == Task::ReadConfig)
+    return readConfigFile(line);
   MLIRContext context(registry);
   switch (line.task) {
   case Task::Opt:
+  case Task::ReadConfig:
     break;
   case Task::Print:
     return printArtifactFile(line);

@@ -31,6 +31,9 @@ int captureModel(const CommandLine &line, mlir::DialectRegistry &registry,
 /// Task::Compile: model or captured program in, what the config asks for out.
 int compileModel(const CommandLine &line, mlir::MLIRContext &context);
 
+/// Task::ReadConfig: 2 where something of the file is refused.
+int readConfigFile(const CommandLine &line);
+
 // What several of them write.
 
 /// "DIR/1-captured.mlir" and its like, if a folder was asked for.

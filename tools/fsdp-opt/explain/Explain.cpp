@@ -18,6 +18,7 @@
 #include "tools/fsdp-opt/explain/Worlds.h"
 #include "tools/fsdp-opt/input/CaptureLoader.h"
 #include "tools/fsdp-opt/input/Files.h"
+#include "tools/fsdp-opt/predict/ConfigFile.h"
 #include "tools/fsdp-opt/predict/Predicted.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -30,18 +31,17 @@ using namespace mlir;
 
 namespace {
 /// The config, whose number of ranks is replaced later on.
-LoadedConfig readConfig(const CommandLine &line) {
+LoadedConfig readShownConfig(const CommandLine &line) {
   if (line.config.empty())
     return LoadedConfig();
-  std::string text = readInput(line.config, "the config", kMaxConfigBytes);
   try {
-    return parseConfig(text, line.config, getShownWorld(line));
+    return loadConfig(line, line.config, getShownWorld(line));
   } catch (const Error &error) {
     if (error.id() != ErrorId::ConfigMissingKey)
       throw;
     // A mesh that one rank cannot be says better what is missing.
     try {
-      return parseConfig(text, line.config, 1);
+      return loadConfig(line, line.config, 1);
     } catch (const Error &alone) {
       throw alone.id() == ErrorId::MeshMismatch ? error : alone;
     }
@@ -255,10 +255,8 @@ void printDescription(MLIRContext &context, const CommandLine &line,
 } // namespace
 
 int fsdp::explain(MLIRContext &context, const CommandLine &line) {
-  LoadedConfig loaded = readConfig(line);
+  LoadedConfig loaded = readShownConfig(line);
   addConfigNotes(loaded, line.verbose);
-  if (!line.cluster.empty())
-    loaded.config.cluster = line.cluster;
   const Config &config = loaded.config;
   std::optional<Cluster> cluster; // better refused now than after the work
   if (!config.cluster.empty())

@@ -202,24 +202,38 @@ std::string FitTable::print() {
     rows.push_back(predictRow({"schedule: auto", config, true}));
   }
   Table table;
-  table.add(
-      {"with", "ranks", "held", "on the host", "fits", "step ms", "price"});
+  bool hasTokens = rows.front().prediction->tokens > 0;
+  std::vector<std::string> head{"with", "ranks",   "held", "on the host",
+                                "fits", "step ms", "price"};
+  if (hasTokens)
+    head.push_back("tokens/s");
+  table.add(std::move(head));
   std::string notes;
   double first = rows.front().prediction->seconds;
   for (const Row &row : rows) {
     if (!row.prediction) {
-      table.add({row.name, "-", "-", "-", "no", "-", "-"});
+      std::vector<std::string> none{row.name, "-", "-", "-", "no", "-", "-"};
+      if (hasTokens)
+        none.push_back("-");
+      table.add(std::move(none));
       notes += "  " + row.name + ": " + row.why + "\n";
       continue;
     }
     const Prediction &each = *row.prediction;
     double price = 100 * (each.seconds / first - 1);
-    table.add({row.name, formatCount(each.ranks), formatBytes(each.held()),
-               each.hostPlanned == 0 ? "-" : formatBytes(each.hostPlanned),
-               row.fits ? "yes" : "no", formatMilliseconds(each.seconds),
-               &row == &rows.front() || first == 0
-                   ? "-"
-                   : (price < 0 ? "" : "+") + formatFixed(price, 1) + " %"});
+    std::vector<std::string> cells{
+        row.name,
+        formatCount(each.ranks),
+        formatBytes(each.held()),
+        each.hostPlanned == 0 ? "-" : formatBytes(each.hostPlanned),
+        row.fits ? "yes" : "no",
+        formatMilliseconds(each.seconds),
+        &row == &rows.front() || first == 0
+            ? "-"
+            : (price < 0 ? "" : "+") + formatFixed(price, 1) + " %"};
+    if (hasTokens)
+      cells.push_back(formatCount(int64_t(each.tokensPerSecond())));
+    table.add(std::move(cells));
   }
   return table.print() + notes + printVerdict();
 }

@@ -44,6 +44,7 @@ struct Options {
   cl::opt<std::string> input{cl::Positional, cl::desc("MODEL"), cl::init("-")};
   cl::opt<std::string> output{"o", cl::init("-")};
   cl::opt<std::string> config{"config"};
+  cl::opt<std::string> readConfig{"read-config"};
   cl::opt<std::string> report{"report"};
   cl::opt<std::string> memoryMap{"memory-map"};
   cl::opt<std::string> cluster{"cluster"};
@@ -278,9 +279,9 @@ static void parseArguments(int argc, char **argv) {
 
 static void checkNames(const Options &options) {
   for (const cl::opt<std::string> *option :
-       {&options.config, &options.report, &options.memoryMap, &options.stages,
-        &options.cluster, &options.measured, &options.profile, &options.loss,
-        &options.output})
+       {&options.config, &options.readConfig, &options.report,
+        &options.memoryMap, &options.stages, &options.cluster,
+        &options.measured, &options.profile, &options.loss, &options.output})
     if (option->getNumOccurrences() && option->empty())
       refuse((option->ArgStr == "o" ? "-" : "--") + option->ArgStr.str() +
              " needs a name");
@@ -311,6 +312,7 @@ static CommandLine readOptions(const Options &options) {
   line.input = options.input;
   line.output = options.output;
   line.config = options.config;
+  line.readConfig = options.readConfig;
   line.report = options.report;
   line.memoryMap = options.memoryMap;
   line.cluster = options.cluster;
@@ -340,6 +342,8 @@ static CommandLine readOptions(const Options &options) {
 }
 
 static Task chooseTask(const CommandLine &line) {
+  if (!line.readConfig.empty())
+    return Task::ReadConfig;
   if (line.inputKind == InputKind::Artifact)
     return line.planViews.empty() ? Task::Print : Task::Predict;
   if (line.explain)
@@ -361,8 +365,14 @@ fsdp::parseCommandLine(int argc, char **argv, mlir::DialectRegistry &registry) {
   static Options options;
   parseArguments(argc, argv);
   CommandLine line = readOptions(options);
-  checkTerminal(argc, argv, options.input.getNumOccurrences() > 0);
-  line.inputKind = classifyInput(line.input);
+  bool hasInput = options.input.getNumOccurrences() > 0;
+  if (line.readConfig.empty()) {
+    checkTerminal(argc, argv, hasInput);
+    line.inputKind = classifyInput(line.input);
+  } else if (hasInput) {
+    refuse("--read-config reads a config alone; take '" + line.input +
+           "' away, or compile it with --config=" + line.readConfig);
+  }
   line.task = chooseTask(line);
   line.outputKind = classifyOutput(line);
   std::vector<std::string> given = listNames(argc, argv);

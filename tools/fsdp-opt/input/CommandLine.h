@@ -29,6 +29,7 @@ struct CommandLine {
   std::string input;
   std::string output;
   std::string config;
+  std::string readConfig; ///< whose keys are listed, and nothing else is done
   std::string report;
   std::string memoryMap;
   std::string cluster;  ///< instead of the config's; empty: that one

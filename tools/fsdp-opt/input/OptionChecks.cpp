@@ -110,10 +110,15 @@ constexpr Reason kReasons[] = {
     {"save-stages", Task::Opt,
      "--save-stages needs a model file or --config=FILE.yaml"},
     {"o", Task::Explain, "--explain prints to the terminal; take -o away"},
+    {"o", Task::ReadConfig,
+     "--read-config prints to the terminal; take -o away"},
+    {"config", Task::ReadConfig,
+     "--read-config names the file itself; take --config away"},
 };
 
 constexpr bool isContradicted(const Reason &reason) {
-  for (unsigned bit = 1; bit <= static_cast<unsigned>(Task::Simulate); bit *= 2)
+  for (unsigned bit = 1; bit <= static_cast<unsigned>(Task::ReadConfig);
+       bit *= 2)
     if (auto task = static_cast<Task>(bit);
         reason.tasks.contains(task) && findTasks(reason.option).contains(task))
       return true;
@@ -203,6 +208,9 @@ private:
   void checkPlans() const {
     if (line.planWorlds.empty() || line.task == Task::Explain)
       return;
+    if (line.task == Task::ReadConfig)
+      refuse("--read-config reads a config for one number of ranks; give "
+             "--world one");
     if (kOfArtifacts.contains(line.task))
       refuse("--world names the one plan of an artifact that is meant; give "
              "one number");
@@ -235,10 +243,11 @@ private:
   }
 
   static std::string nameOf(Task task) {
-    return task == Task::Explain    ? "--explain"
-           : task == Task::Compare  ? "--compare"
-           : task == Task::Simulate ? "--simulate"
-                                    : "--config";
+    return task == Task::Explain      ? "--explain"
+           : task == Task::Compare    ? "--compare"
+           : task == Task::Simulate   ? "--simulate"
+           : task == Task::ReadConfig ? "--read-config"
+                                      : "--config";
   }
 
   const CommandLine &line;

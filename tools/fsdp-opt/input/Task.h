@@ -17,7 +17,8 @@ enum class Task : unsigned {
   CompileWorlds = 1 << 5, ///< the same for several numbers of ranks
   Explain = 1 << 6,       ///< what a model holds
   Compare = 1 << 7,       ///< predictions of several configs
-  Simulate = 1 << 8       ///< predictions for several numbers of ranks
+  Simulate = 1 << 8,      ///< predictions for several numbers of ranks
+  ReadConfig = 1 << 9     ///< what becomes of a config file's keys
 };
 
 /// A set of tasks.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "plan/Schedule.h"
+#include "support/Pattern.h"
 #include "test/unit/tools/fsdp-opt/config/ConfigText.h"
 
 using namespace fsdp;
@@ -32,10 +33,16 @@ TEST(ForeignFiles, TakesAxolotlsQlora) {
   EXPECT_EQ(loaded.config.optimizer.kind, OptimizerKind::adamw);
   EXPECT_EQ(loaded.config.optimizer.stateDType, StateChoice::Int8);
   EXPECT_THAT(loaded.warnings, IsEmpty());
-  EXPECT_EQ(refusal(file + "  fsdp_offload_params: true\n", 2),
-            "E045 fsdp.yaml:2:15: 'load_in_4bit' is not supported with "
-            "'fsdp_offload_params', which moves numbers between memories; "
-            "leave one of them out");
+  EXPECT_THAT(loaded.notes,
+              Contains(HasSubstr("asks for adapter: {name: lora, r: 16, "
+                                 "modules: all-linear, layers: [0, 1]}")));
+  LoadedConfig offloaded = parse(file + "  fsdp_offload_params: true\n", 2);
+  EXPECT_FALSE(offloaded.config.offloadParams);
+  EXPECT_THAT(offloaded.notes,
+              Contains(HasSubstr("'fsdp_offload_params' is not done beside "
+                                 "a base in blocks of codes")));
+  EXPECT_THAT(refusal("quantize: {}\nfsdp_config: {offload_params: true}", 2),
+              HasSubstr("'quantize' is not supported with 'offload_params'"));
   EXPECT_THAT(refusal("optimizer: adamw\nquantize: {}\nload_in_4bit: true\n"
                       "learning_rate: 1\nfp8: true\n",
                       2),
@@ -67,12 +74,17 @@ TEST(ForeignFiles, TakesTheNamesOfAdamw) {
         loaded.config.optimizer.getNumbers()[OptimizerNumber::weight_decay], 0)
         << each.name;
     bool isPaged = std::string_view(each.name).starts_with("paged");
-    EXPECT_EQ(loaded.notes[0].find("offload_optimizer") != std::string::npos,
-              isPaged)
-        << loaded.notes[0];
+    EXPECT_EQ(loaded.config.offloadOptimizer, isPaged) << each.name;
   }
-  EXPECT_THAT(refusal("learning_rate: 1\noptim: adamw_torch_4bit", 2),
-              HasSubstr("paged_adamw_32bit or sgd as in transformers"));
+  EXPECT_FALSE(parse("learning_rate: 1\noptim: paged_adamw\n"
+                     "fsdp_config: {offload_optimizer: false}",
+                     2)
+                   .config.offloadOptimizer);
+  LoadedConfig four = parse("learning_rate: 1\noptim: adamw_torch_4bit", 2);
+  EXPECT_EQ(four.config.optimizer.stateDType, StateChoice::Int8);
+  EXPECT_THAT(four.warnings, ElementsAre(HasSubstr("there are none of 4")));
+  EXPECT_THAT(refusal("learning_rate: 1\noptim: lion_8bit", 2),
+              HasSubstr("paged_adamw or sgd as in transformers"));
 }
 
 /// `accelerate config` writes a strategy wherever cp_size is above 1.
@@ -215,10 +227,76 @@ TEST(ForeignFiles, TakesArgumentsOfTheTrainer) {
                      "lr_scheduler_type: warmup_stable_decay\n"
                      "lr_scheduler_kwargs: {num_decay_steps: 20}\n",
               2);
-  EXPECT_THAT(all, HasSubstr("'weight_decay' spares biases and norms"));
-  EXPECT_THAT(all, HasSubstr("E044]: fsdp.yaml:11:20: 'lr_scheduler_type': "
+  EXPECT_THAT(all, HasSubstr("E044 fsdp.yaml:11:20: 'lr_scheduler_type': "
                              "expected one of"));
-  EXPECT_EQ(std::ranges::count(all, '\n'), 1) << all;
+  EXPECT_EQ(std::ranges::count(all, '\n'), 0) << all;
+}
+
+/// As transformers: not of biases and norms, whatever else the file says of
+/// them.
+TEST(ForeignFiles, WeightDecaySparesNorms) {
+  LoadedConfig loaded = parse("learning_rate: 1\noptim: adamw_torch\n"
+                              "weight_decay: 0.1\n",
+                              2);
+  const OptimizerConfig &optimizer = loaded.config.optimizer;
+  EXPECT_EQ(optimizer.getNumbers()[OptimizerNumber::weight_decay], 0.1);
+  ASSERT_EQ(optimizer.groups.size(), 1u);
+  const OptimizerGroup &spared = optimizer.groups[0];
+  EXPECT_EQ(optimizer.getNumbers(&spared)[OptimizerNumber::weight_decay], 0);
+  EXPECT_TRUE(spared.sparesNorms);
+  auto isSpared = [&](const std::string &name) {
+    return std::ranges::any_of(spared.patterns, [&](const std::string &each) {
+      return matchesPattern(each, name);
+    });
+  };
+  for (const char *name :
+       {"model.norm.weight", "a.input_layernorm.weight", "h.attn.c_attn.bias",
+        "encoder.LayerNorm.weight", "x.q_norm.weight", "norm.weight",
+        "RMSNorm_0.weight"})
+    EXPECT_TRUE(isSpared(name)) << name;
+  for (const char *name : {"model.embed_tokens.weight", "lm_head.weight",
+                           "x.normal.weight", "x.norm1.weight"})
+    EXPECT_FALSE(isSpared(name)) << name;
+  LoadedConfig own = parse("weight_decay: 0.1\noptimizer: {name: adamw, "
+                           "groups: [{params: '*norm*', weight_decay: 0.2}]}",
+                           2);
+  ASSERT_EQ(own.config.optimizer.groups.size(), 2u);
+  EXPECT_TRUE(own.config.optimizer.groups[0].sparesNorms);
+  EXPECT_THAT(parse("weight_decay: 0\n", 2).config.optimizer.groups, IsEmpty());
+}
+
+/// A word of Axolotl's is no pattern of modules.
+TEST(ForeignFiles, OffloadsActivationsByAxolotlsWords) {
+  for (const char *word : {"true", "legacy", "disk"})
+    EXPECT_THAT(parse(std::string("activation_offloading: ") + word, 2)
+                    .config.offloadActivations,
+                ElementsAre("*"))
+        << word;
+  EXPECT_THAT(
+      parse("activation_offloading: false", 2).config.offloadActivations,
+      IsEmpty());
+  EXPECT_THAT(refusal("activation_offloading: layers", 2), HasSubstr("E043"));
+}
+
+/// Where the file says both, they have to agree.
+TEST(ForeignFiles, ReadsAStrategyBesideResharding) {
+  const std::string begin = "fsdp_config:\n"
+                            "  fsdp_reshard_after_forward: true\n"
+                            "  fsdp_sharding_strategy: ";
+  EXPECT_EQ(parse(begin + "FULL_SHARD", 2).config.reshard, Reshard::All);
+  EXPECT_THAT(refusal(begin + "SHARD_GRAD_OP", 2),
+              HasSubstr("SHARD_GRAD_OP is reshard_after_forward: false"));
+}
+
+/// transformers' and Axolotl's defaults are theirs.
+TEST(ForeignFiles, WarmsUpAsTheToolDoes) {
+  auto kind = [](const std::string &text) {
+    return kindOf(*parse(text + "warmup_steps: 3\n", 2).config.schedule);
+  };
+  EXPECT_EQ(kind("base_model: x\n"), ScheduleKind::cosine);
+  EXPECT_EQ(kind("model_name_or_path: x\n"), ScheduleKind::linear);
+  LoadedConfig part = parse("base_model: x\nwarmup_steps: 0.1\n", 2);
+  EXPECT_EQ(part.config.schedule->warmup_ratio, 0.1);
 }
 
 TEST(ForeignFiles, WrapsAsFsdpWordsSay) {

@@ -263,7 +263,7 @@ TEST(Config, RefusesValuesOutOfRange) {
         "seed: -1",
         "device: tpu",
         "fsdp_config: {auto_wrap_policy: SOMETIMES}",
-        "fsdp_config: {min_num_params: 0}",
+        "fsdp_config: {min_num_params: -1}",
         "seed: 1\nseed: 2",
         "fsdp_config: {transformer_layer_cls_to_wrap: 'A,,B'}"})
     EXPECT_THAT(refusal(text), HasSubstr("E044 fsdp.yaml:")) << text;

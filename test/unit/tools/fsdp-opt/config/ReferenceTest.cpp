@@ -3,7 +3,7 @@
 
 #include "tools/fsdp-opt/config/Reference.h"
 #include "test/unit/tools/fsdp-opt/config/ConfigText.h"
-#include "tools/fsdp-opt/config/Foreign.h"
+#include "tools/fsdp-opt/config/ForeignKeys.h"
 #include "tools/fsdp-opt/config/Names.h"
 
 #include <fstream>
@@ -36,8 +36,6 @@ TEST(ConfigReference, EveryKeyIsDocumented) {
   const std::string text = readDocument();
   for (const std::string &path : listPaths())
     EXPECT_THAT(text, HasSubstr("| `" + path + "` |"));
-  for (const ForeignConfigKey &key : listForeignKeys())
-    EXPECT_THAT(text, HasSubstr("| `" + key.path + "` |"));
   for (const ConfigChapter &chapter : listConfigKeys())
     for (const ConfigKey &key : chapter.keys)
       EXPECT_FALSE(key.type.empty() || key.text.empty()) << key.path;
@@ -59,10 +57,43 @@ TEST(ConfigReference, DefaultsAreThoseOfTheStructs) {
 /// A key of another tool that is only renamed becomes one that there is.
 TEST(ConfigReference, RenamedKeysHaveAnOwnOne) {
   const std::set<std::string> paths = listPaths();
-  for (const Rename &rename : getRenames()) {
-    if (!rename.read) {
-      EXPECT_THAT(paths, Contains(std::string(rename.becomes))) << rename.name;
+  for (const ForeignKey &key : getForeignKeys()) {
+    if (key.action == ForeignKey::Taken && !key.read) {
+      EXPECT_THAT(paths, Contains(std::string(key.becomes))) << key.names;
     }
+  }
+}
+
+/// One row says what becomes of a key, and of whose files it is.
+TEST(ConfigReference, EachForeignKeyHasOneRow) {
+  std::set<std::string> known;
+  for (const ForeignKey &key : getForeignKeys()) {
+    EXPECT_FALSE(describeTools(key.tools).empty()) << key.names;
+    EXPECT_FALSE(key.text.empty() && key.becomes.empty()) << key.names;
+    for (const std::string &name : listNames(key)) {
+      std::string path = joinPath(key.section, name);
+      if (!key.when) {
+        EXPECT_TRUE(known.insert(path).second) << path;
+      }
+    }
+  }
+}
+
+/// Keys of sections are looked up only where the section is read.
+TEST(ConfigReference, EachForeignSectionIsRead) {
+  const std::set<std::string> paths = listPaths();
+  std::set<std::string> sections{"optimizer.groups",
+                                 "fsdp_config.mixed_precision"};
+  for (const ForeignKey &key : getForeignKeys())
+    if (key.action == ForeignKey::Section ||
+        (key.action == ForeignKey::Taken && key.names == "float8"))
+      for (const std::string &name : listNames(key))
+        sections.insert(joinPath(key.section, name));
+  for (const ForeignKey &key : getForeignKeys()) {
+    std::string section(key.section);
+    EXPECT_TRUE(section.empty() || paths.contains(section) ||
+                sections.contains(section))
+        << section;
   }
 }
 

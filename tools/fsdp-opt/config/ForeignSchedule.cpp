@@ -1,0 +1,253 @@
+//===- ForeignSchedule.cpp - Other tools' keys of the rate ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "plan/Schedule.h"
+#include "tools/fsdp-opt/config/Checks.h"
+#include "tools/fsdp-opt/config/Fields.h"
+#include "tools/fsdp-opt/config/Foreign.h"
+#include "tools/fsdp-opt/config/ForeignKeys.h"
+#include "tools/fsdp-opt/config/ForeignReaders.h"
+#include "tools/fsdp-opt/config/Tables.h"
+
+#include <cmath>
+
+using namespace fsdp;
+
+/// -1 says that epochs count.
+void foreign::readMaxSteps(const Value &value) {
+  int64_t steps = Whole{.most = kMostSteps}.read(value);
+  if (steps > 0)
+    open(value.reading.result.config.schedule).total_steps =
+        static_cast<uint64_t>(steps);
+}
+
+/// Steps, or below 1 a part of all, as transformers has it.
+void foreign::readWarmupSteps(const Value &value) {
+  double steps = value.reader().readDouble(value.node, value.key);
+  plan::ScheduleT &schedule = open(value.reading.result.config.schedule);
+  if (steps > 0 && steps < 1)
+    schedule.warmup_ratio = steps;
+  else
+    schedule.warmup_steps =
+        static_cast<uint64_t>(between(0, kMostSteps).read(value));
+}
+
+/// A number with a point in transformers' and Axolotl's files.
+void foreign::readEpochs(const Value &value) {
+  double epochs = value.reader().readDouble(value.node, value.key);
+  if (!(epochs >= 1 && epochs <= double(kMostSteps)) ||
+      epochs != std::trunc(epochs))
+    value.failRange("a whole number from 1; fsdp-run --steps=N ends within an "
+                    "epoch");
+  open(value.reading.result.config.data).data.epochs =
+      static_cast<uint64_t>(epochs);
+  value.reading.becomeValue("data.epochs", static_cast<uint64_t>(epochs));
+}
+
+static constexpr Number kPart = {[](double x) { return x >= 0 && x <= 1; },
+                                 "from 0 to 1"};
+
+/// Axolotl's.
+void foreign::readMinRate(const Value &value) {
+  value.reading.minRate = kPart.read(value);
+}
+
+/// torchtitan's, of any schedule that goes down.
+void foreign::readMinFactor(const Value &value) {
+  readMinRate(value);
+  value.reading.isMinOfAll = true;
+}
+
+/// torchtitan's words; what there is no schedule for is refused.
+void foreign::readDecayType(const Value &value) {
+  static constexpr std::string_view words[] = {"linear", "cosine"};
+  std::string word = value.reader().readString(value.node, value.key);
+  if (word == "sqrt")
+    value.reader().fail(ErrorId::ConfigNotSupported, value.node,
+                        "'decay_type: sqrt' cannot be had: expected linear or "
+                        "cosine");
+  word = value.reader().readChoice(value.node, value.key, words);
+  getTopLevel().readAt("lr_scheduler.name", value, value.reading.result.config);
+}
+
+/// Also torchtitan's: how much of a run the rate goes down in.
+void foreign::readDecayRatio(const Value &value) {
+  double ratio = kPart.read(value);
+  if (ratio != 1)
+    value.reader().fail(ErrorId::ConfigNotSupported, value.node,
+                        "'decay_ratio' cannot be had: rates go down from the "
+                        "end of the warm-up to the end of the run; leave it "
+                        "out");
+}
+
+/// transformers'; what they say depends on the schedule.
+void foreign::readScheduleArguments(const Value &value) {
+  if (!value.node.IsMap())
+    value.failType("a map of keys and values");
+  for (const auto &entry : value.node)
+    if (!entry.second.IsNull())
+      value.reading.scheduleArguments.push_back(
+          {entry.first, entry.second, true});
+}
+
+static const Given *findForeign(const Reading &reading, const char *path) {
+  const Given *key = reading.find(path);
+  return key && key->isForeign ? key : nullptr;
+}
+
+/// Axolotl's key, where the schedule is one that it looks at it for.
+static void mergeMinRate(Reading &reading, plan::ScheduleT &schedule) {
+  if (!reading.minRate)
+    return;
+  std::string name = getScheduleName(reading);
+  if (name == "cosine" || (reading.isMinOfAll && name == "linear"))
+    schedule.min_lr = *reading.minRate * reading.result.config.optimizer.lr;
+  else
+    reading.noteWithoutEffect(
+        "lr_scheduler.min_lr",
+        "lr_scheduler: " + name +
+            (reading.isMinOfAll ? "" : ", as in Axolotl; cosine has one"));
+}
+
+static void mergeArguments(Reading &reading, plan::ScheduleT &schedule) {
+  std::string name = getScheduleName(reading);
+  for (const Given &each : reading.scheduleArguments) {
+    std::string key = each.name.Scalar();
+    if (name != "cosine_with_min_lr" ||
+        (key != "min_lr" && key != "min_lr_rate"))
+      reading.read.fail(ErrorId::ConfigNotSupported, each.name,
+                        "'" + key +
+                            "' of lr_scheduler_kwargs cannot be had: "
+                            "lr_scheduler: " +
+                            name +
+                            " is as in docs/Config.md; min_lr and "
+                            "min_lr_rate are cosine_with_min_lr's");
+    reading.take("lr_scheduler.min_lr", each);
+    Value value{reading, "lr_scheduler.min_lr", key, each.value};
+    schedule.min_lr = key == "min_lr" ? kFromZero.read(value)
+                                      : kPart.read(value) *
+                                            reading.result.config.optimizer.lr;
+  }
+}
+
+static void mergeWarmup(Reading &reading, plan::ScheduleT &schedule,
+                        const Given *steps, const Given *ratio,
+                        const Given *warmup) {
+  uint64_t ownSteps = steps ? 0 : schedule.warmup_steps;
+  double ownRatio = ratio ? 0 : schedule.warmup_ratio;
+  if (getScheduleName(reading) == "constant") {
+    reading.addNote(warmup->value,
+                    "a warm-up has no effect with lr_scheduler: constant, as "
+                    "in transformers; constant_with_warmup has one");
+    schedule.warmup_steps = ownSteps;
+    schedule.warmup_ratio = ownRatio;
+  } else if (ownSteps != 0 || ownRatio != 0) {
+    reading.read.fail(ErrorId::ConfigBadValue, warmup->value,
+                      "the warm-up is given in lr_scheduler, too; keep one");
+  } else if (warmup == steps) {
+    // As transformers: steps count if both are given.
+    schedule.warmup_ratio = 0;
+  }
+}
+
+/// torchtitan's files need not name a shape.
+static void completeName(Reading &reading) {
+  const Given *scheduler = reading.find("lr_scheduler");
+  YAML::Node training = reading.root["training"];
+  if (!scheduler || !scheduler->value.IsMap() || !training ||
+      !training.IsMap() || reading.find("lr_scheduler.name"))
+    return;
+  YAML::Node linear("linear");
+  reading.take("lr_scheduler.name", {YAML::Node("decay_type"), linear, true});
+  reading.result.config.schedule->kind = uint8_t(ScheduleKind::linear);
+  reading.addNote(scheduler->value,
+                  "'decay_type' is not given and is linear, as in torchtitan");
+}
+
+/// Files of a trainer that warm up and do not say what for: its default.
+static void completeShape(Reading &reading) {
+  const Given *scheduler = reading.find("lr_scheduler");
+  if (!reading.root.IsMap() || (scheduler && !scheduler->value.IsNull()))
+    return;
+  bool isAxolotl = bool(reading.root["base_model"]);
+  if (!isAxolotl && !reading.root["per_device_train_batch_size"] &&
+      !reading.root["model_name_or_path"])
+    return;
+  const Given *warmup = nullptr;
+  for (const char *path :
+       {"lr_scheduler.warmup_steps", "lr_scheduler.warmup_ratio"})
+    if (const Given *key = findForeign(reading, path);
+        key && !isOff(key->value))
+      warmup = key;
+  if (!warmup || scheduler)
+    return;
+  const char *shape = isAxolotl ? "cosine" : "linear";
+  YAML::Node node(shape);
+  reading.take("lr_scheduler", {YAML::Node("lr_scheduler"), node, true});
+  reading.result.config.schedule->kind =
+      uint8_t(isAxolotl ? ScheduleKind::cosine : ScheduleKind::linear);
+  reading.addNote(warmup->value,
+                  std::string("a warm-up without lr_scheduler: it is ") +
+                      shape + ", the default of " +
+                      (isAxolotl ? "Axolotl" : "transformers"));
+}
+
+static void merge(Reading &reading) {
+  completeName(reading);
+  completeShape(reading);
+  std::optional<plan::ScheduleT> &schedule = reading.result.config.schedule;
+  const Given *steps = findForeign(reading, "lr_scheduler.warmup_steps");
+  const Given *ratio = findForeign(reading, "lr_scheduler.warmup_ratio");
+  const Given *warmup = !schedule                              ? nullptr
+                        : steps && schedule->warmup_steps != 0 ? steps
+                        : ratio && schedule->warmup_ratio != 0 ? ratio
+                                                               : nullptr;
+  const Given *scheduler = reading.find("lr_scheduler");
+  if (!scheduler || scheduler->value.IsNull()) {
+    if (warmup)
+      reading.read.fail(ErrorId::ConfigMissingKey, warmup->value,
+                        "a warm-up needs lr_scheduler, such as cosine or "
+                        "constant_with_warmup");
+    if (reading.minRate)
+      reading.refuse("lr_scheduler.min_lr",
+                     reading.quote("lr_scheduler.min_lr") +
+                         " needs lr_scheduler: cosine",
+                     ErrorId::ConfigMissingKey);
+    if (!reading.scheduleArguments.empty())
+      reading.read.fail(ErrorId::ConfigMissingKey,
+                        reading.scheduleArguments.front().name,
+                        "lr_scheduler_kwargs need lr_scheduler: the schedule "
+                        "that they are for");
+    schedule.reset();
+    return;
+  }
+  mergeMinRate(reading, *schedule);
+  mergeArguments(reading, *schedule);
+  if (warmup)
+    mergeWarmup(reading, *schedule, steps, ratio, warmup);
+}
+
+/// All of it, where other tools' keys have a part in it.
+static void becomeSchedule(Reading &reading) {
+  const std::optional<plan::ScheduleT> &schedule =
+      reading.result.config.schedule;
+  reading.forget("lr_scheduler");
+  if (!schedule)
+    return;
+  std::string name = getScheduleName(reading);
+  reading.becomeValue("lr_scheduler.name", name);
+  auto add = [&](const char *key, auto value) {
+    if (value != 0)
+      reading.becomeValue(std::string("lr_scheduler.") + key,
+                          printNumber(double(value)));
+  };
+  add("warmup_steps", schedule->warmup_steps);
+  add("warmup_ratio", schedule->warmup_ratio);
+  add("total_steps", schedule->total_steps);
+  add("min_lr", schedule->min_lr);
+}
+
+void fsdp::mergeSchedule(Reading &reading) {
+  merge(reading);
+  becomeSchedule(reading);
+}
