@@ -62,19 +62,6 @@ void fsdp::compareStatedSizes(ModuleOp module, const LoadedConfig &loaded) {
     compare(*loaded.rows, 0, "rows", tokens.empty() ? all : tokens);
 }
 
-void fsdp::checkAdapter(ModuleOp module, const LoadedConfig &loaded) {
-  if (!loaded.adapter || llvm::any_of(module.getOps<StateOp>(), [](StateOp op) {
-        return op.getRole() == Role::Frozen;
-      }))
-    return;
-  throw Error(ErrorId::ConfigNotSupported,
-              loaded.adapter->place + ": 'adapter: " + loaded.adapter->kind +
-                  "' cannot be had: all parameters of the model are trained; "
-                  "apply adapters in Python before the export, as "
-                  "docs/examples/lora does (they are " +
-                  loaded.adapter->own + "), or take the key out to train all");
-}
-
 /// "exp_avg and exp_avg_sq"; empty for an optimizer that keeps nothing.
 static std::string describeMoments(const OptimizerConfig &optimizer) {
   const OptimizerFacts &facts = getFacts(optimizer.kind);

@@ -18,10 +18,6 @@ void addConfigNotes(const LoadedConfig &loaded, bool verbose);
 /// input of `module`'s programs has.
 void compareStatedSizes(mlir::ModuleOp module, const LoadedConfig &loaded);
 
-/// Refuses a model without frozen parameters where a file of another tool asks
-/// for adapters. Throws fsdp::Error (ConfigNotSupported).
-void checkAdapter(mlir::ModuleOp module, const LoadedConfig &loaded);
-
 /// Says that what the optimizer keeps of parameters in two bytes has their
 /// type, unless the config says otherwise.
 void noteHalfStates(mlir::ModuleOp module, const Config &config);

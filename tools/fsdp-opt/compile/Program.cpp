@@ -160,7 +160,6 @@ OwningOpRef<ModuleOp> fsdp::readProgramFor(MLIRContext &context,
                                            const LoadedConfig &loaded) {
   OwningOpRef<ModuleOp> module = readProgram(context, line, &loaded.config);
   compareStatedSizes(*module, loaded);
-  checkAdapter(*module, loaded);
   checkMode(*module, loaded.config);
   checkDataInputs(*module, loaded.config);
   addModeNotes(*module, &loaded.config);

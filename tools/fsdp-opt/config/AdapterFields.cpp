@@ -1,7 +1,6 @@
 //===- AdapterFields.cpp - Adapters that the compiler puts in -------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "tools/fsdp-opt/config/ForeignReaders.h"
 #include "tools/fsdp-opt/config/Tables.h"
 
 using namespace fsdp;
@@ -83,18 +82,9 @@ static const Table<AdapterConfig> &getAdapter() {
 }
 
 Field<Config> fsdp::getAdapterField() {
-  Field<Config> field = section<Config>(
+  return section<Config>(
       "adapter", &Config::adapter, getAdapter(),
-      "low-rank adapters that linear layers get, as PEFT would give them; all "
-      "else is frozen, [see Adapters.md](Adapters.md)",
-      {.absent = "none",
-       .type = "map, or a word of Axolotl's",
-       .mayBeEmpty = true});
-  field.read = [read = field.read](const Value &value, Config &config) {
-    if (value.node.IsScalar())
-      foreign::readAdapter(value);
-    else
-      read(value, config);
-  };
-  return field;
+      "low-rank adapters that layers get, as PEFT would give them; all else is "
+      "frozen, [see Adapters.md](Adapters.md)",
+      {.absent = "none", .mayBeEmpty = true});
 }

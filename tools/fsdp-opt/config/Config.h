@@ -327,12 +327,6 @@ struct StatedSize {
   std::string key, place; ///< "sequence_len", "fsdp.yaml:3:1"
 };
 
-/// Adapters that a file of another tool asks for.
-struct StatedAdapter {
-  std::string kind, place; ///< "lora", "fsdp.yaml:3:1"
-  std::string own;         ///< "{name: lora, r: 16}"
-};
-
 /// What becomes of a key of the file.
 enum class KeyOutcome {
   Own,        ///< of this project
@@ -358,10 +352,8 @@ struct LoadedConfig {
   /// Keys that were taken under another name, or that have no meaning here.
   std::vector<std::string> minor;
   std::optional<StatedSize> rows, tokens; ///< of one rank's batch
-  /// Where the file asks for adapters, which the exported model has to have.
-  std::optional<StatedAdapter> adapter;
-  std::vector<KeyReport> keys; ///< of the file, in its order
-  std::string own;             ///< the same config in keys of this project
+  std::vector<KeyReport> keys;            ///< of the file, in its order
+  std::string own; ///< the same config in keys of this project
 };
 
 /// Parses `text`, which errors call `name`. `world` is --world: it completes

@@ -74,6 +74,13 @@ static void readPissa(const Value &value) {
     keep(value, "init", YAML::Node("pissa"));
 }
 static void readKind(const Value &value) { keep(value, "name"); }
+static void readRatio(const Value &value) {
+  aboveZero("").read(value);
+  keep(value, "lr_b_ratio");
+}
+
+/// A map is the config's own key.
+static bool isWord(const YAML::Node &node) { return !node.IsMap(); }
 
 /// TRL's switch.
 static void readUsePeft(const Value &value) {
@@ -111,35 +118,109 @@ static void readTuning(const Value &value) {
 static std::string printAdapter(const Reading &reading,
                                 const std::string &kind) {
   static constexpr std::string_view order[] = {
-      "r",      "alpha", "dropout", "modules",    "modules_to_save",
-      "layers", "bias",  "init",    "parameters", "rslora",
-      "dora"};
+      "r",    "alpha", "dropout", "modules",   "modules_to_save",
+      "bias", "init",  "rslora",  "lr_b_ratio"};
   std::string text = "{name: " + std::string(kind == "qlora" ? "lora" : kind);
   // Modules that are named beside all linear ones are among them.
   bool isAll = reading.adapterKeys.contains("linear");
   for (std::string_view key : order) {
     auto it = reading.adapterKeys.find(key);
+    bool isSaved = key == "modules_to_save";
     if (key == "modules" && isAll)
       text += ", modules: all-linear";
-    else if (it != reading.adapterKeys.end())
-      text += ", " + std::string(key) + ": " + printFlow(it->second.as);
+    else if (it == reading.adapterKeys.end())
+      continue;
+    else if (key == "init" && it->second.as.Scalar() == "true")
+      text += ", init: default";
+    else
+      text += ", " + std::string(isSaved ? "also_train" : key) + ": " +
+              printFlow(it->second.as);
   }
   return text + "}";
 }
 
-/// The exported model has adapters, or none; which it is, is seen when it is
-/// compiled.
+/// What a key asks for that no adapter of the config has.
+static void refuseRest(const Reading &reading, const std::string &kind) {
+  auto refuse = [&](const AdapterKey &key, const std::string &why) {
+    reading.read.fail(ErrorId::ConfigNotSupported, key.value,
+                      "'" + key.key + "' cannot be had: " + why +
+                          "; leave it out, or apply adapters in Python before "
+                          "the export, as docs/examples/lora does");
+  };
+  const auto &keys = reading.adapterKeys;
+  if (kind == "dora")
+    refuse(keys.at("name"), "adapters of the config have no magnitudes of "
+                            "their own");
+  static constexpr std::pair<const char *, const char *> rest[] = {
+      {"dora", "adapters of the config have no magnitudes of their own"},
+      {"layers", "adapters of the config are for layers that modules name"},
+      {"parameters", "adapters of the config are for layers, and not for "
+                     "parameters of several"}};
+  for (auto [own, why] : rest)
+    if (auto it = keys.find(own); it != keys.end())
+      refuse(it->second, why);
+  auto init = keys.find("init");
+  if (init == keys.end())
+    return;
+  std::string word = init->second.as.IsScalar() ? init->second.as.Scalar() : "";
+  if (word != "true" && word != "default" && word != "gaussian")
+    refuse(init->second, "they start as PEFT's do by default, or 'gaussian'");
+}
+
+static std::vector<std::string> readNames(const YAML::Node &node) {
+  std::vector<std::string> names;
+  if (node.IsScalar())
+    names.push_back(node.Scalar());
+  else
+    for (const YAML::Node &each : node)
+      names.push_back(each.Scalar());
+  return names;
+}
+
+/// As the config's own key. A model that has adapters keeps these: files of
+/// other tools go with both kinds of models.
 void fsdp::applyAdapter(Reading &reading) {
   auto name = reading.adapterKeys.find("name");
   if (name == reading.adapterKeys.end())
     return;
-  const AdapterKey &key = name->second;
-  std::string kind = key.as.Scalar();
+  std::string kind = name->second.as.Scalar();
+  refuseRest(reading, kind);
+  auto find = [&](const char *own) -> const YAML::Node * {
+    auto it = reading.adapterKeys.find(own);
+    return it == reading.adapterKeys.end() ? nullptr : &it->second.as;
+  };
+  AdapterConfig adapter;
+  AdapterRequest &asked = adapter.request;
+  asked.yieldsToOwn = true;
+  if (const YAML::Node *rank = find("r"))
+    asked.rank = rank->as<int64_t>();
+  if (const YAML::Node *alpha = find("alpha"))
+    asked.alpha = alpha->as<double>();
+  if (const YAML::Node *dropout = find("dropout"))
+    asked.dropout = dropout->as<double>();
+  asked.rankStabilized = find("rslora");
+  if (const YAML::Node *init = find("init"); init && init->IsScalar())
+    asked.init = init->Scalar() == "gaussian" ? AdapterInit::Gaussian
+                                              : AdapterInit::Default;
+  const YAML::Node *modules = find("modules");
+  if (modules && !find("linear") &&
+      !(modules->IsScalar() && modules->Scalar() == "all-linear"))
+    asked.modules = readNames(*modules);
+  if (const YAML::Node *saved = find("modules_to_save"))
+    asked.alsoTrain = readNames(*saved);
+  if (const YAML::Node *bias = find("bias")) {
+    AdapterKey &key = reading.adapterKeys.at("bias");
+    asked.bias =
+        Choice<TrainedBias>{}.read({reading, "adapter.bias", key.key, *bias});
+  }
+  if (const YAML::Node *ratio = find("lr_b_ratio"))
+    adapter.ratio = ratio->as<double>();
   std::string own = printAdapter(reading, kind);
-  reading.addNote(key.value, "'" + key.key + "' asks for adapter: " + own +
-                                 ", which the exported model has to have");
-  reading.result.adapter = {kind, reading.read.describePlace(key.value),
-                            std::move(own)};
+  reading.become("adapter", YAML::Load(own));
+  reading.result.config.adapter = std::move(adapter);
+  reading.addNote(name->second.value,
+                  "'" + name->second.key + "' is taken as adapter: " + own +
+                      ", unless the exported model has adapters already");
 }
 
 //===----------------------------------------------------------------------===//
@@ -200,44 +281,46 @@ constexpr std::string_view quantised =
     "parameters keep the type in which they were exported, or quantize: {kind: "
     "nf4} or int8 holds frozen ones";
 constexpr std::string_view started =
-    "adapters start from the exported model's values, or those of fsdp-run "
-    "--weights";
+    "name the folder with --weights=DIR, in front of the base's: adapters go "
+    "on from there";
 constexpr std::string_view peft =
     "the exported model's adapters are as PEFT made them";
 
 constexpr ForeignKey keys[] = {
     taken(Axolotl, "", "adapter", "", readAdapter,
-          "nothing: adapters are the exported model's, which has to have "
-          "frozen parameters; `qlora` also `quantize: {kind: nf4}`, unless "
-          "that is given")
-        .quietIfOff(),
+          "a map of `adapter` from the keys below, unless the exported model "
+          "has adapters; `qlora` also `quantize: {kind: nf4}`, unless that is "
+          "given")
+        .quietIfOff()
+        .only(isWord),
     taken(LlamaFactory, "", "finetuning_type", "", readTuning,
           "`lora`: as `adapter`; `full`: nothing")
         .quietIfOff(),
     taken(Trl, "", "use_peft", "", readUsePeft, "as `adapter: lora`")
         .quietIfOff(),
-    taken(tools, "", "lora_r lora_rank", "", readRank,
-          "`r` of the exported model's adapters"),
-    taken(tools, "", "lora_alpha", "", readAlpha, "their `alpha`"),
-    taken(tools, "", "lora_dropout", "", readDropout, "their `dropout`"),
+    taken(tools, "", "lora_r lora_rank", "", readRank, "`adapter.r`"),
+    taken(tools, "", "lora_alpha", "", readAlpha, "`adapter.alpha`"),
+    taken(tools, "", "lora_dropout", "", readDropout, "`adapter.dropout`"),
     taken(tools, "", "lora_target_modules lora_target", "", readModules,
-          "their `modules`"),
+          "`adapter.modules`"),
     taken(Axolotl, "", "lora_target_linear", "", readAllLinear,
-          "their `modules`: all linear layers")
+          "`adapter.modules: all-linear`")
         .quietIfOff(),
     taken(tools, "", "lora_target_parameters", "", readParameters,
-          "their `parameters`"),
+          "nothing yet: refused with `adapter`"),
     taken(Axolotl, "", "peft_layers_to_transform", "", readLayers,
-          "their `layers`"),
+          "nothing yet: refused with `adapter`"),
     taken(tools, "", "lora_modules_to_save additional_target", "", readSaved,
-          "their `modules_to_save`"),
+          "`adapter.also_train`"),
     taken(tools, "", "peft_use_dora use_dora lora_use_dora", "", readDora,
-          "their `dora`"),
+          "nothing yet: refused with `adapter`"),
     taken(tools, "", "peft_use_rslora use_rslora", "", readRslora,
-          "their `rslora`"),
-    taken(tools, "", "lora_bias", "", readBias, "their `bias`"),
-    taken(Axolotl, "", "peft_init_lora_weights", "", readInit, "their `init`"),
-    taken(LlamaFactory, "", "pissa_init", "", readPissa, "their `init`")
+          "`adapter.rslora`"),
+    taken(tools, "", "lora_bias", "", readBias, "`adapter.bias`"),
+    taken(Axolotl, "", "peft_init_lora_weights", "", readInit,
+          "`adapter.init`: `default` and `gaussian`"),
+    taken(LlamaFactory, "", "pissa_init", "", readPissa,
+          "`adapter.init`: `default` and `gaussian`")
         .quietIfOff(),
     told(tools, Changes, "", peft,
          "peft lora_layers_pattern lora_layer_replication pissa_iter "
@@ -249,9 +332,12 @@ constexpr ForeignKey keys[] = {
          "lora_fan_in_fan_out lora_mlp_kernel lora_qkv_kernel lora_o_kernel "
          "lora_embedding_kernel lora_on_cpu merge_lora lora_task_type "
          "peft_autocast_adapter_dtype nvfp4_merge_aware"),
+    taken(tools, "", "loraplus_lr_ratio", "", readRatio,
+          "`adapter.lr_b_ratio`"),
     told(tools, Moved, "",
-         "is optimizer: {groups: [{params: \"*lora_B*\", lr: …}]} here",
-         "loraplus_lr_ratio loraplus_lr_embedding"),
+         "is optimizer: {groups: [{params: \"*lora_embedding_B*\", lr: …}]} "
+         "here",
+         "loraplus_lr_embedding"),
 
     taken(OfTrainer, "", "load_in_4bit", "", readLoadIn4Bit,
           "`quantize: {kind: nf4}`, unless that is given")

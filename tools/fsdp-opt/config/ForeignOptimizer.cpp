@@ -168,6 +168,16 @@ void foreign::readBeta2(const Value &value) {
 // The loss
 //===----------------------------------------------------------------------===//
 
+/// transformers': the mean over labels of all devices.
+void foreign::readTokenMean(const Value &value) {
+  bool isOn = Flag().read(value);
+  if (!isOn || value.reading.find("loss_normalization"))
+    return;
+  value.reading.result.config.weighsLoss = true;
+  value.reading.becomeValue("loss_normalization", "tokens");
+  value.reading.imply("loss_normalization", value);
+}
+
 /// Axolotl's `rl`, LLaMA-Factory's `stage`.
 void foreign::readPreference(const Value &value) {
   static constexpr std::string_view losses[] = {"dpo", "ipo",   "kto", "orpo",

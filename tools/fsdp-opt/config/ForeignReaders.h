@@ -18,6 +18,7 @@ void readDecay(const Value &value);
 void readBeta1(const Value &value);
 void readBeta2(const Value &value);
 void readPreference(const Value &value);
+void readTokenMean(const Value &value);
 
 // ForeignSchedule.cpp
 void readWarmupSteps(const Value &value);

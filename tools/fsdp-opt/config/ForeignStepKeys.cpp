@@ -16,12 +16,9 @@ constexpr std::string_view rewards =
     "a step computes one loss from rows that the run reads; what generates "
     "and judges between steps is not compiled. Preference losses (dpo, ipo, "
     "kto, orpo, simpo) train as the loss of the exported module";
-constexpr std::string_view means =
-    "gradients are means over ranks and micro-batches of what each batch's "
-    "loss "
-    "is a mean of; with as many labels in each batch that is the same";
-constexpr std::string_view trained =
-    "the exported model's requires_grad says what is trained";
+with as many labels in each batch that is the same ";
+    constexpr std::string_view trained =
+        "the exported model's requires_grad says what is trained";
 constexpr std::string_view restarts =
     "the optimizer and its schedule do not start anew within a run";
 constexpr std::string_view schedules =
@@ -110,7 +107,9 @@ constexpr ForeignKey keys[] = {
          "data_seed"),
 
     // The loss.
-    told(OfTrainer, Changes, "", means, "average_tokens_across_devices"),
+    taken(OfTrainer, "", "average_tokens_across_devices", "", readTokenMean,
+          "true: `loss_normalization: tokens`, unless that is given")
+        .quietIfOff(),
     told(OfTrainer, Refused, "", loss,
          "label_smoothing_factor neftune_noise_alpha noisy_embedding_alpha"),
     taken(Axolotl, "", "rl", "", readPreference,
