@@ -68,11 +68,33 @@ union Element {
 };
 using Row = std::vector<Element>;
 
+/// Columns of a flat program that are computed at once.
+constexpr int64_t kPiece = 4096;
+
+} // namespace
+
+/// By operation: the number of the last one that reads it, which its row is
+/// kept for; one that is written is kept to the end.
+static std::vector<size_t> findLastReaders(const KernelProgramT &program) {
+  std::vector<size_t> last(program.ops.size());
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    last[i] = i;
+    for (uint32_t argument : program.ops[i]->args)
+      last[argument] = i;
+  }
+  for (const auto &operand : program.operands)
+    if (operand->written != -1)
+      last[static_cast<size_t>(operand->written)] = program.ops.size();
+  return last;
+}
+
+namespace {
+
 class Interpreter {
 public:
   Interpreter(const KernelProgramT &program, std::span<void *const> operands)
       : program(program), operands(operands), values(valuesOf(program)),
-        rows(program.ops.size()) {}
+        last(findLastReaders(program)), rows(program.ops.size()) {}
 
   /// Columns `begin` to `end` - 1 of a flat program's row.
   void runPiece(int64_t begin, int64_t end) {
@@ -97,6 +119,7 @@ private:
   const KernelProgramT &program;
   std::span<void *const> operands;
   std::vector<KernelValue> values;
+  std::vector<size_t> last;
   std::vector<Row> rows;         ///< by operation: of the row at hand
   int64_t first = 0, width = -1; ///< of a piece; -1: all columns
   Numbers numbers;
@@ -374,11 +397,41 @@ Row Interpreter::compute(const KernelOpT &op, size_t columns, int64_t row) {
 }
 
 void Interpreter::runRow(int64_t row) {
-  for (size_t i = 0; i < program.ops.size(); ++i)
+  for (size_t i = 0; i < program.ops.size(); ++i) {
     rows[i] = compute(*program.ops[i], columnsOf(i), row);
+    for (uint32_t argument : program.ops[i]->args)
+      if (last[argument] == i)
+        Row().swap(rows[argument]);
+    if (last[i] == i)
+      Row().swap(rows[i]);
+  }
   for (size_t i = 0; i < program.operands.size(); ++i)
     if (program.operands[i]->written != -1)
       store(i, row);
+}
+
+uint64_t fsdp::interpretedBytes(const KernelProgramT &program) {
+  std::vector<KernelValue> values = valuesOf(program);
+  std::vector<size_t> last = findLastReaders(program);
+  bool takesPieces = isFlat(program);
+  auto bytesOf = [&](size_t op) {
+    uint64_t columns = values[op].columns;
+    return sizeof(Element) *
+           (takesPieces ? std::min(columns, uint64_t{kPiece}) : columns);
+  };
+  uint64_t now = 0, most = 0;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    now += bytesOf(i);
+    most = std::max(most, now);
+    std::vector<uint32_t> dead = program.ops[i]->args;
+    dead.push_back(static_cast<uint32_t>(i));
+    std::ranges::sort(dead);
+    auto [behind, end] = std::ranges::unique(dead);
+    for (uint32_t op : std::span(dead.begin(), behind))
+      if (last[op] == i)
+        now -= bytesOf(op);
+  }
+  return most;
 }
 
 void fsdp::interpret(const KernelProgramT &program,
@@ -390,7 +443,6 @@ void fsdp::interpret(const KernelProgramT &program,
       interpreter.runRow(row);
     return;
   }
-  constexpr int64_t kPiece = 4096;
   for (; begin < end; begin += kPiece)
     interpreter.runPiece(begin, std::min(end, begin + kPiece));
 }

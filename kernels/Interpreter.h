@@ -23,6 +23,10 @@ namespace fsdp {
 void interpret(const plan::KernelProgramT &program,
                std::span<void *const> operands, int64_t begin, int64_t end);
 
+/// Bytes that a call takes beside the operands: a sound program's rows may have
+/// far more columns than its operands have elements.
+uint64_t interpretedBytes(const plan::KernelProgramT &program);
+
 } // namespace fsdp
 
 #endif // FSDP_KERNELS_INTERPRETER_H

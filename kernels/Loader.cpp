@@ -10,6 +10,7 @@
 #include "kernels/Places.h"
 #include "plan/Kernels.h"
 #include "support/Error.h"
+#include "support/Format.h"
 
 #include <cstdlib>
 #include <span>
@@ -63,6 +64,18 @@ static CodeImage findOrMake(const std::string &request,
   return CodeImage(made);
 }
 
+/// Code keeps a few columns at a time, the interpreter a whole row.
+static void checkInterpreted(const plan::KernelProgramT &program) {
+  constexpr uint64_t kMost = uint64_t{256} << 20;
+  uint64_t bytes = interpretedBytes(program);
+  if (bytes > kMost)
+    throw Error(ErrorId::KernelsUnusable,
+                "kernel '" + program.name + "' takes " + formatBytes(bytes) +
+                    " for a row when it is interpreted; expected at most " +
+                    formatBytes(kMost) +
+                    "; run it as code, without FSDP_KERNELS=interpret");
+}
+
 bool fsdp::wantsInterpreter() {
   const char *wanted = std::getenv("FSDP_KERNELS");
   if (!wanted || !*wanted)
@@ -78,8 +91,10 @@ std::shared_ptr<const LoadedKernel>
 fsdp::loadKernel(const plan::KernelProgramT &program) {
   if (std::optional<std::string> problem = checkKernel(program))
     throw Error(ErrorId::KernelsUnusable, "a kernel's program " + *problem);
-  if (wantsInterpreter())
+  if (wantsInterpreter()) {
+    checkInterpreted(program);
     return std::make_shared<Interpreted>(program);
+  }
   std::string serialized = serialize(program);
   std::string_view target = targetOfProcessor();
   std::string request = requestFor(serialized, target);

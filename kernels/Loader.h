@@ -40,7 +40,8 @@ bool wantsInterpreter();
 /// first. FSDP_KERNELS=interpret in the environment asks for the interpreter.
 ///
 /// Throws fsdp::Error (KernelsUnusable) if the program is not sound
-/// (plan/Kernels.h), or if code is wanted and libfsdp-kernels.so is not beside
+/// (plan/Kernels.h), if the interpreter is wanted and would take more than 256
+/// MiB for a row, or if code is wanted and libfsdp-kernels.so is not beside
 /// this library or program, or in ../lib, is of another version, or has no code
 /// for this processor or for so long a program. Any thread may call it.
 std::shared_ptr<const LoadedKernel>

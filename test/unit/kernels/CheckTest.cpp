@@ -1,6 +1,7 @@
 //===- CheckTest.cpp - Programs that were made to do harm -----------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "kernels/Interpreter.h"
 #include "plan/Kernels.h"
 #include "test/unit/kernels/Programs.h"
 
@@ -193,4 +194,21 @@ TEST(KernelCheck, WhatMayLieOverWhat) {
   EXPECT_FALSE(mayOverwrite(program, 4, 0)); // of another size
   EXPECT_FALSE(mayOverwrite(program, 5, 0));
   EXPECT_FALSE(mayOverwrite(program, 0, 3));
+}
+
+TEST(KernelCheck, TheInterpreterKeepsWhatIsReadLater) {
+  ProgramBuilder builder({2});
+  uint32_t x = builder.load(DType::f32, 100);
+  uint32_t kept = builder.op(KernelOpKind::neg, {x});
+  uint32_t y = kept;
+  for (int i = 0; i < 50; ++i)
+    y = builder.op(KernelOpKind::mul, {y, y});
+  builder.store(DType::f32, builder.op(KernelOpKind::add, {kept, y}));
+  // `kept`, and two of the others at a time.
+  EXPECT_EQ(interpretedBytes(builder.program), 3u * 100 * 8);
+  // Of one row of as many columns as there may be, a piece.
+  ProgramBuilder flat({});
+  uint32_t z = flat.load(DType::f32, uint64_t{1} << 40);
+  flat.store(DType::f32, flat.op(KernelOpKind::neg, {z}));
+  EXPECT_EQ(interpretedBytes(flat.program), 2u * 4096 * 8);
 }

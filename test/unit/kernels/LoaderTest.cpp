@@ -82,6 +82,30 @@ TEST_F(KernelLoader, MakesCodeOnce) {
   EXPECT_EQ(files().size(), 2u);
 }
 
+/// The sum of one number that is repeated `columns` times.
+static plan::KernelProgramT repeats(int64_t columns) {
+  ProgramBuilder builder({});
+  uint32_t x = builder.load(DType::f32, 1);
+  uint32_t all = builder.op(KernelOpKind::repeat, {x}, {columns});
+  builder.store(DType::f32, builder.op(KernelOpKind::sum_columns, {all}));
+  return std::move(builder.program);
+}
+
+TEST_F(KernelLoader, InterpretsNoRowThatTakesMoreMemoryThanThereMayBe) {
+  setenv("FSDP_KERNELS", "interpret", 1);
+  float x = 1, sum = 0;
+  void *operands[] = {&x, &sum};
+  loadKernel(repeats(1000))->run(operands, 0, 1);
+  EXPECT_EQ(sum, 1000);
+  try {
+    loadKernel(repeats(int64_t{1} << 46));
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_EQ(error.id(), ErrorId::KernelsUnusable);
+    EXPECT_THAT(error.what(), HasSubstr("for a row when it is interpreted"));
+  }
+}
+
 TEST_F(KernelLoader, FindsWhatWasMadeBefore) {
   loadKernel(adds(3));
   ASSERT_EQ(files().size(), 1u);
