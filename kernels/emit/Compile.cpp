@@ -3,11 +3,11 @@
 
 #include "kernels/emit/Compile.h"
 
+#include "kernels/Failure.h"
+#include "kernels/Nest.h"
 #include "kernels/emit/CpuKernel.h"
-#include "kernels/emit/Failure.h"
 #include "kernels/emit/GpuKernel.h"
 #include "kernels/emit/Image.h"
-#include "kernels/emit/Nest.h"
 #include "kernels/emit/Target.h"
 
 #include <llvm/Analysis/TargetTransformInfo.h>

@@ -7,9 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "kernels/emit/CpuKernel.h"
+#include "kernels/CodeSize.h"
+#include "kernels/Failure.h"
 
 #include "kernels/emit/Evaluator.h"
-#include "kernels/emit/Failure.h"
 #include "kernels/emit/Operations.h"
 #include "kernels/emit/Reductions.h"
 

@@ -4,7 +4,7 @@
 #ifndef FSDP_KERNELS_EMIT_CPUKERNEL_H
 #define FSDP_KERNELS_EMIT_CPUKERNEL_H
 
-#include "kernels/emit/Nest.h"
+#include "kernels/Nest.h"
 #include "kernels/emit/Target.h"
 
 namespace llvm {

@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "kernels/emit/Evaluator.h"
+#include "kernels/CodeSize.h"
+#include "kernels/Failure.h"
 
 #include "kernels/emit/Elements.h"
-#include "kernels/emit/Failure.h"
 #include "kernels/emit/Operations.h"
 #include "plan/DType.h"
 
@@ -19,7 +20,7 @@ using plan::KernelOperandT;
 using plan::KernelOpT;
 
 /// More take LLVM more than some seconds. A GPU's are of one number each.
-static constexpr uint64_t kMaxInstructions = 30'000, kMaxOnGpu = 100'000;
+static constexpr uint64_t kMaxInstructions = 30'000, kMaxOnGpu = 200'000;
 
 Evaluator::Evaluator(Code &code, const Nest &nest,
                      std::vector<llvm::Value *> pointers, uint64_t alignment)
@@ -144,7 +145,7 @@ void Evaluator::store(llvm::ArrayRef<size_t> operands, Position &at) {
     llvm::Value *value = evaluate(op, 0, at);
     if (takesRowSum(nest.program, operand))
       value = code.add(load(operand, 0, at), value);
-    spend(to.dtype == DType::f16 ? 26 : 10);
+    spend(costOfStore(to.dtype));
     values.push_back(
         narrow(code, to.dtype, value, nest.isRounded(op, to.dtype)));
   }

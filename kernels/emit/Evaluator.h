@@ -11,7 +11,7 @@
 
 #include "kernels/emit/Code.h"
 #include "kernels/emit/Lanes.h"
-#include "kernels/emit/Nest.h"
+#include "kernels/Nest.h"
 
 #include <map>
 #include <utility>

@@ -9,10 +9,10 @@
 
 #include "kernels/emit/GpuKernel.h"
 
+#include "kernels/Failure.h"
 #include "kernels/emit/BlockReduction.h"
 #include "kernels/emit/Elements.h"
 #include "kernels/emit/Evaluator.h"
-#include "kernels/emit/Failure.h"
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/Module.h>

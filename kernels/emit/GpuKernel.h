@@ -5,7 +5,7 @@
 #define FSDP_KERNELS_EMIT_GPUKERNEL_H
 
 #include "kernels/Ptx.h"
-#include "kernels/emit/Nest.h"
+#include "kernels/Nest.h"
 #include "kernels/emit/Target.h"
 
 #include <vector>

@@ -3,7 +3,7 @@
 
 #include "kernels/emit/Image.h"
 
-#include "kernels/emit/Failure.h"
+#include "kernels/Failure.h"
 
 #include <llvm/BinaryFormat/ELF.h>
 #include <llvm/Object/ELFObjectFile.h>

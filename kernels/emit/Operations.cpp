@@ -101,33 +101,3 @@ llvm::Value *fsdp::compute(Code &code, const KernelOpT &op,
     return computeNumber(code, kindOf(op), in);
   }
 }
-
-unsigned fsdp::costOf(const plan::KernelProgramT &program,
-                      const KernelOpT &op) {
-  switch (kindOf(op)) {
-  case KernelOpKind::load: {
-    plan::DType dtype = program.operands[size_t(op.integers[0])]->dtype;
-    return dtype == plan::DType::f16 ? 14 : 3;
-  }
-  case KernelOpKind::exp:
-    return 26;
-  case KernelOpKind::log:
-    return 32;
-  case KernelOpKind::tanh:
-    return 42;
-  case KernelOpKind::erf:
-    return 60;
-  case KernelOpKind::round_bf16:
-    return 7;
-  case KernelOpKind::round_f16:
-    return 16;
-  case KernelOpKind::to_f32:
-  case KernelOpKind::mul_integers:
-    return 12;
-  case KernelOpKind::maximum:
-  case KernelOpKind::minimum:
-    return 3;
-  default:
-    return 1;
-  }
-}

@@ -14,9 +14,6 @@ namespace fsdp {
 llvm::Value *compute(Code &code, const plan::KernelOpT &op,
                      llvm::ArrayRef<llvm::Value *> in);
 
-/// About how many instructions a vector takes.
-unsigned costOf(const plan::KernelProgramT &program, const plan::KernelOpT &op);
-
 } // namespace fsdp
 
 #endif // FSDP_KERNELS_EMIT_OPERATIONS_H

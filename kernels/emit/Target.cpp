@@ -3,7 +3,7 @@
 
 #include "kernels/emit/Target.h"
 
-#include "kernels/emit/Failure.h"
+#include "kernels/Failure.h"
 
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/TargetSelect.h>

@@ -5,6 +5,7 @@
 
 #include "ir/aten/Aten.h"
 #include "ir/fsdp/Fsdp.h"
+#include "kernels/CodeSize.h"
 #include "passes/kernels/GroupProgram.h"
 #include "passes/kernels/Spaces.h"
 
@@ -193,6 +194,11 @@ std::optional<KernelOfOps> Search::run(std::string &why) {
         KernelGroupBuilder(members, results, count, order).build(why);
     if (kernel && kernel->program.operands.size() > kMostOperands) {
       why = "more operands than threads have registers for";
+      continue;
+    }
+    if (kernel &&
+        codeSizeOf(kernel->program).value_or(kMostCode + 1) > kMostCode) {
+      why = "more code than a kernel may have";
       continue;
     }
     if (!kernel || (spare && columnsOf(kernel->program) < kShortRow))

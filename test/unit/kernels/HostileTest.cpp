@@ -8,6 +8,7 @@
 
 #include "kernels/CodeImage.h"
 #include "kernels/CodeLibrary.h"
+#include "kernels/CodeSize.h"
 #include "kernels/Interpreter.h"
 #include "plan/DType.h"
 #include "support/Error.h"
@@ -23,6 +24,7 @@
 #include <optional>
 
 using namespace fsdp;
+using plan::DType;
 
 /// What programs say in so many bytes; none: they say nothing.
 static std::optional<plan::KernelProgramT> read(std::string_view bytes) {
@@ -191,4 +193,46 @@ TEST(KernelHostile, LongProgramsAreRefused) {
   deep.store(plan::DType::f32, z);
   for (const char *target : {"x86-64-v3", "x86-64-v4", "aarch64", "sm_80"})
     EXPECT_THROW(makeCode(serialize(deep.program), target), Error) << target;
+}
+
+/// What compilers make kernels of: code is there on every target.
+TEST(KernelCode, IsThereForAllThatIsShortEnough) {
+  auto expectCode = [](const plan::KernelProgramT &program) {
+    ASSERT_EQ(checkKernel(program), std::nullopt);
+    std::optional<uint64_t> size = codeSizeOf(program);
+    ASSERT_TRUE(size);
+    EXPECT_LE(*size, kMostCode);
+    EXPECT_GT(*size, kMostCode * 8 / 10);
+    for (const char *target : {"x86-64-v3", "x86-64-v4", "aarch64", "sm_80"})
+      EXPECT_NO_THROW(makeCode(serialize(program), target)) << target;
+  };
+  for (DType dtype : {DType::f32, DType::f16}) {
+    ProgramBuilder deep({64}), wide({64}), pieces({64});
+    uint32_t x = deep.load(dtype, 1000);
+    for (int i = 0; i < 68; ++i)
+      x = deep.op(KernelOpKind::tanh, {x});
+    deep.store(dtype, deep.op(KernelOpKind::round_f16, {x}));
+    expectCode(deep.program);
+    // Each sum goes through all that was computed before once more.
+    uint32_t y = wide.load(dtype, 1000);
+    for (int i = 0; i < 4; ++i) {
+      for (int j = 0; j < 7; ++j)
+        y = wide.op(KernelOpKind::exp, {y});
+      y = wide.op(KernelOpKind::mul,
+                  {y, wide.op(KernelOpKind::sum_columns, {y})});
+    }
+    wide.store(dtype, wide.op(KernelOpKind::round_f16, {y}));
+    expectCode(wide.program);
+    std::vector<uint32_t> parts;
+    uint32_t z = pieces.load(dtype, 40);
+    for (int i = 0; i < 60; ++i)
+      parts.push_back(pieces.op(KernelOpKind::neg, {z}));
+    uint32_t all = pieces.op(KernelOpKind::cat, parts);
+    pieces.store(dtype, pieces.op(KernelOpKind::round_f16, {all}));
+    std::optional<uint64_t> size = codeSizeOf(pieces.program);
+    ASSERT_TRUE(size);
+    if (*size <= kMostCode)
+      for (const char *target : {"x86-64-v3", "sm_80"})
+        EXPECT_NO_THROW(makeCode(serialize(pieces.program), target)) << target;
+  }
 }

@@ -240,3 +240,23 @@ TEST_F(KernelSpacesTest, RotatedHalves) {
 }
 
 } // namespace
+
+TEST_F(KernelSpacesTest, MorePiecesOfColumnsThanThereIsCodeForAreRefused) {
+  Node x = neg(give({3, 1}));
+  auto stack = [&](size_t count) {
+    return graph.op("aten.stack", {std::vector<Node>(count, x)},
+                    {{"dim", int64_t(-1)}});
+  };
+  EXPECT_TRUE(graph.build({stack(8)})) << graph.why;
+  expectRefused(graph, {stack(1030)}, "more code than a kernel may have");
+}
+
+TEST_F(KernelSpacesTest, MoreOperatorsThanThereIsCodeForAreRefused) {
+  Node x = give({4, 6});
+  for (int i = 0; i < 60; ++i)
+    x = graph.op("aten.tanh", {x});
+  EXPECT_TRUE(graph.build({x})) << graph.why;
+  for (int i = 0; i < 60; ++i)
+    x = graph.op("aten.tanh", {x});
+  expectRefused(graph, {x}, "more code than a kernel may have");
+}

@@ -1,8 +1,8 @@
 //===- Nest.h - Loops over a program's rows and columns ---------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_KERNELS_EMIT_NEST_H
-#define FSDP_KERNELS_EMIT_NEST_H
+#ifndef FSDP_KERNELS_NEST_H
+#define FSDP_KERNELS_NEST_H
 
 #include "plan/Kernels.h"
 
@@ -19,6 +19,23 @@ struct ColumnLoop {
   uint64_t columns;
   std::vector<uint32_t> reductions; ///< operations
   std::vector<size_t> stores;       ///< operands
+};
+
+/// Columns `from` to `to` - 1 of a loop, which are `shift` further on in an
+/// operation's value.
+struct Window {
+  uint32_t op;
+  int64_t shift;
+  int64_t from, to;
+  auto operator<=>(const Window &) const = default;
+};
+
+/// A loop's columns, by where they come from.
+struct Pieces {
+  /// Where they begin to come from elsewhere, in order, with 0 and their
+  /// number.
+  std::vector<uint64_t> borders;
+  std::vector<Window> windows; ///< all that is computed for them
 };
 
 /// What a sound program's loops are.
@@ -61,9 +78,11 @@ struct Nest {
     }
   }
 
-  /// Where columns of `loop` begin to come from elsewhere, in order, with 0
-  /// and their number. Throws EmitFailure if there are too many.
-  std::vector<uint64_t> segmentsOf(const ColumnLoop &loop) const;
+  /// What `loop` computes. Throws EmitFailure if that is too much.
+  Pieces piecesOf(const ColumnLoop &loop) const;
+  std::vector<uint64_t> segmentsOf(const ColumnLoop &loop) const {
+    return piecesOf(loop).borders;
+  }
 
   /// Whether storing an operation's value as `dtype` rounds nothing any more.
   bool isRounded(uint32_t op, plan::DType dtype) const;
@@ -79,4 +98,4 @@ private:
 
 } // namespace fsdp
 
-#endif // FSDP_KERNELS_EMIT_NEST_H
+#endif // FSDP_KERNELS_NEST_H

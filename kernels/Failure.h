@@ -1,8 +1,8 @@
 //===- Failure.h - What there is no code for --------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef FSDP_KERNELS_EMIT_FAILURE_H
-#define FSDP_KERNELS_EMIT_FAILURE_H
+#ifndef FSDP_KERNELS_FAILURE_H
+#define FSDP_KERNELS_FAILURE_H
 
 #include <stdexcept>
 
@@ -15,4 +15,4 @@ struct EmitFailure : std::runtime_error {
 
 } // namespace fsdp
 
-#endif // FSDP_KERNELS_EMIT_FAILURE_H
+#endif // FSDP_KERNELS_FAILURE_H

@@ -1,9 +1,9 @@
 //===- Nest.cpp - Loops over a program's rows and columns -----------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "kernels/emit/Nest.h"
+#include "kernels/Nest.h"
 
-#include "kernels/emit/Failure.h"
+#include "kernels/Failure.h"
 
 #include <algorithm>
 #include <map>
@@ -179,17 +179,6 @@ void Nest::findLoops() {
   }
 }
 
-namespace {
-/// Columns `from` to `to` - 1 of a loop, which are `shift` further on in an
-/// operation's value.
-struct Window {
-  uint32_t op;
-  int64_t shift;
-  int64_t from, to;
-  auto operator<=>(const Window &) const = default;
-};
-} // namespace
-
 /// Parts of the arguments that `window` sees.
 static std::vector<Window> argumentsOf(const Nest &nest, const Window &window) {
   const KernelOpT &op = *nest.program.ops[window.op];
@@ -212,7 +201,7 @@ static std::vector<Window> argumentsOf(const Nest &nest, const Window &window) {
   return parts;
 }
 
-std::vector<uint64_t> Nest::segmentsOf(const ColumnLoop &loop) const {
+Pieces Nest::piecesOf(const ColumnLoop &loop) const {
   std::set<uint64_t> borders{0, loop.columns};
   std::vector<Window> open;
   auto columns = int64_t(loop.columns);
@@ -234,7 +223,7 @@ std::vector<uint64_t> Nest::segmentsOf(const ColumnLoop &loop) const {
       throw EmitFailure("puts columns together of more pieces than there is "
                         "code for");
   }
-  return {borders.begin(), borders.end()};
+  return {{borders.begin(), borders.end()}, {seen.begin(), seen.end()}};
 }
 
 bool Nest::isRounded(uint32_t op, DType dtype) const {
