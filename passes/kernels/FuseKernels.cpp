@@ -97,20 +97,29 @@ public:
 
   /// Whether addresses go no higher than they did, as they may although less is
   /// alive.
-  bool holds(func::FuncOp program) const {
+  bool holds(func::FuncOp program) {
     if (getHighest(program).first < most - most / kClose)
       return true;
     OwningOpRef<func::FuncOp> now = program.clone();
-    return placeTransients(*now)[0].packing.bytes <=
-           placeTransients(*original)[0].packing.bytes;
+    // Mostly what packs at once is low enough; searches take seconds.
+    PackingLimits atOnce{.searchWork = 0};
+    int64_t bytes = placeTransients(*now, atOnce)[0].packing.bytes;
+    if (bytes <= most)
+      return true;
+    if (!placed)
+      placed = placeTransients(*original)[0].packing.bytes;
+    return bytes <= *placed ||
+           placeTransients(*now, {.enough = *placed})[0].packing.bytes <=
+               *placed;
   }
 
 private:
   /// Gaps between addresses are less than such a part.
   static constexpr int64_t kClose = 32;
 
-  mutable OwningOpRef<func::FuncOp> original;
+  OwningOpRef<func::FuncOp> original;
   int64_t most;
+  std::optional<int64_t> placed; ///< where the original's addresses end
 };
 } // namespace
 

@@ -186,7 +186,7 @@ Packing fsdp::packByArea(std::span<const Interval> intervals) {
 Packing fsdp::pack(std::span<const Interval> intervals,
                    const PackingLimits &limits) {
   const int64_t bound = lowerBound(intervals);
-  const int64_t enough = bound + bound / kEnough;
+  const int64_t enough = std::max(limits.enough, bound + bound / kEnough);
   Packing best = packByTime(intervals);
   auto keepBetter = [&](Packing other) {
     if (other.bytes < best.bytes)

@@ -48,6 +48,8 @@ struct PackingLimits {
   /// Steps of the search, some 1.5 ns each; 0: no search. `kHardWork` times as
   /// many as long as the packing is more than bytes / kHard above the bound.
   int64_t searchWork = 60000000;
+  /// So many bytes are few enough; without it `pack` gets no higher.
+  int64_t enough = 0;
 };
 
 /// A packing within bytes / kEnough of the lower bound ends the efforts.
