@@ -9,9 +9,9 @@
 #ifndef FSDP_KERNELS_EMIT_EVALUATOR_H
 #define FSDP_KERNELS_EMIT_EVALUATOR_H
 
+#include "kernels/Nest.h"
 #include "kernels/emit/Code.h"
 #include "kernels/emit/Lanes.h"
-#include "kernels/Nest.h"
 
 #include <map>
 #include <utility>

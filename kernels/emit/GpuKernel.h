@@ -4,8 +4,8 @@
 #ifndef FSDP_KERNELS_EMIT_GPUKERNEL_H
 #define FSDP_KERNELS_EMIT_GPUKERNEL_H
 
-#include "kernels/Ptx.h"
 #include "kernels/Nest.h"
+#include "kernels/Ptx.h"
 #include "kernels/emit/Target.h"
 
 #include <vector>

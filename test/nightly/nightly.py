@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is too long for every change: fuzzers, sanitizers, all cases of training, the operator sweep, plans for GPUs, an exact solver, a calibration, a soak, a browser.
 
-    nightly.py --build build [--out summary.md] [--only fuzz,asan,tsan,training,sweep,plans,kernels,emitter,exact,calibrate,soak,pictures]
+    nightly.py --build build [--out summary.md] [--only fuzz,asan,tsan,training,sweep,plans,kernels,emitter,chains,exact,calibrate,soak,pictures]
                [--fuzz-seconds 600] [--sweep-every 1] [--soak-steps 10000] ...
 
 Each part goes on whatever the others find. The summary is a table, written to
@@ -20,7 +20,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
-PARTS = ("fuzz", "asan", "tsan", "training", "sweep", "plans", "kernels", "emitter", "exact", "calibrate", "soak", "pictures")
+PARTS = ("fuzz", "asan", "tsan", "training", "sweep", "plans", "kernels", "emitter", "chains", "exact", "calibrate", "soak", "pictures")
 # Unit tests of what is ours from end to end: readers, the runtime, its threads.
 UNIT_TESTS = ("fsdp-support-test", "fsdp-plan-test", "fsdp-weights-test", "fsdp-data-test", "config-test",
               "checkpoint-test", "comm-test", "runtime-test")
@@ -130,12 +130,13 @@ def training(options):
 
 
 def sweep(options):
-    begin, log = time.monotonic(), options.logs / "sweep.log"
-    status = run([options.python, SOURCE / "test/op_sweep/sweep.py", "--build", options.build, "--train", f"--samples={options.sweep_samples}",
-                  f"--every={options.sweep_every}", f"--world={options.sweep_world}", f"--jobs={options.jobs}"], log)
-    text = log.read_text(errors="replace")
-    findings = [] if status == 0 else [line[:100] for line in re.findall(r"(?m)^(\S+ \[\d+\]: .*)$", text)[:10]] or [f"status {status}"]
-    yield Row("operator sweep", last(r"(?m)^(\d+ operators: .*)$", text), findings, time.monotonic() - begin)
+    for kernels in ((), ("--kernels",)):
+        begin, log = time.monotonic(), options.logs / f"sweep{''.join(kernels)}.log"
+        status = run([options.python, SOURCE / "test/op_sweep/sweep.py", "--build", options.build, "--train", f"--samples={options.sweep_samples}",
+                      f"--every={options.sweep_every}", f"--world={options.sweep_world}", f"--jobs={options.jobs}", *kernels], log)
+        text = log.read_text(errors="replace")
+        findings = [] if status == 0 else [line[:100] for line in re.findall(r"(?m)^(\S+ \[\d+\]: .*)$", text)[:10]] or [f"status {status}"]
+        yield Row(" ".join(("operator sweep", *kernels)), last(r"(?m)^(\d+ operators: .*)$", text), findings, time.monotonic() - begin)
 
 
 def plans(options):
@@ -175,6 +176,16 @@ def emitter(options):
         findings = [] if status == 0 else re.findall(r"(?m)^\[  FAILED  \] (\S+) \(", text)[:10] or [f"status {status}"]
         did = ", ".join(f"{name}={value}" for name, value in variables.items())
         yield Row(part, did, findings, time.monotonic() - begin)
+
+
+def chains(options):
+    """Single operators and random chains of them, as kernels beside the interpreter and LibTorch; other ones each night."""
+    begin, log = time.monotonic(), options.logs / "chains.log"
+    seed = int(time.time()) // 86400 if options.chains_seed is None else options.chains_seed
+    status = run([options.python, SOURCE / "test/op_sweep/chains.py", "--build", options.build, f"--chains={options.chains}", f"--seed={seed}"], log)
+    text = log.read_text(errors="replace")
+    findings = [] if status == 0 else [line[:160] for line in re.findall(r"(?m)^(\S+ (?:f32|bf16|f16) seed \d+: .*|fewer than .*)$", text)[:10]] or [f"status {status}"]
+    yield Row(f"chains of operators, seed {seed}", last(r"(?m)^(\d+ chains: .*)$", text), findings, time.monotonic() - begin)
 
 
 def soak(options):
@@ -235,6 +246,8 @@ def main():
     parser.add_argument("--kernels-every", type=int, default=1, help="every K-th operator")
     parser.add_argument("--emitter-programs", type=int, default=20000, help="random programs of kernels")
     parser.add_argument("--emitter-floats", type=int, default=31, help="every K-th float")
+    parser.add_argument("--chains", type=int, default=2000, help="random chains of operators")
+    parser.add_argument("--chains-seed", type=int, help="default: the number of the day")
     parser.add_argument("--soak-steps", type=int, default=10000)
     parser.add_argument("--soak-kills", type=int, default=100)
     options = parser.parse_args()
@@ -245,7 +258,7 @@ def main():
     if unknown := set(chosen) - set(PARTS):
         parser.error(f"--only: expected {', '.join(PARTS)}, found {', '.join(sorted(unknown))}")
     parts = {"fuzz": fuzz, "asan": lambda o: sanitize(o, "asan"), "tsan": lambda o: sanitize(o, "tsan"), "training": training,
-             "sweep": sweep, "plans": plans, "kernels": kernels, "emitter": emitter, "exact": exact, "calibrate": calibrate, "soak": soak, "pictures": pictures}
+             "sweep": sweep, "plans": plans, "kernels": kernels, "emitter": emitter, "chains": chains, "exact": exact, "calibrate": calibrate, "soak": soak, "pictures": pictures}
     rows, begin = [], time.monotonic()
     for name in chosen:
         before = len(rows)

@@ -3,7 +3,7 @@
 """Captures PyTorch's own samples of its operators and compares with autograd.
 
     sweep.py --build build [--samples N] [--every K] [--only REGEX] [--jobs N]
-             [--train [--world W]]
+             [--train [--world W] [--kernels]]
 
 PyTorch's operator database gives arguments for every operator. Many of them
 share one module: each is applied to parameters and buffers of its own, and the
@@ -11,7 +11,8 @@ loss is a fixed weighting of all results. The module is exported once, and
 fsdp-capture-replay compares the loss and every gradient of the captured graph
 with autograd, and the layout of every value on the way. Modules that fail are
 split until the operators at fault stand alone. With --train the module is also
-compiled and trained for one step of SGD, whose parameters must be PyTorch's.
+compiled and trained for one step of SGD, whose parameters must be PyTorch's; with
+--kernels by kernels of our own, which must leave the same bits interpreted.
 
 refused.txt lists the operators, or single samples of them ("NAME [2]"), that
 capture refuses, with a part of the error: others must be equal, and these must be refused in these words. An operator that
@@ -203,20 +204,26 @@ def train(options, path, calls):
     work = pathlib.Path(path).with_suffix("")
     work.mkdir()
     (work / "fsdp.yaml").write_text(
-        f"{{fsdp_version: 2, mesh: {{dp_shard: {options.world}}}, optimizer: {{name: sgd, lr: 1.0}}, lost_gradients: accept}}")
-    for command in (
-            ["fsdp-opt", path, "--config=fsdp.yaml", "-o", "step.fsdp"],
-            ["fsdp-run", "step.fsdp", "--data=sample", "--steps=1", "--export=final.safetensors", "--metrics=metrics.jsonl",
-             *(["--trust"] if any(re.search(TRUSTED, call.name) for call in calls) else [])]):
+        f"{{fsdp_version: 2, mesh: {{dp_shard: {options.world}}}, fsdp_config: {{kernels: {'on' if options.kernels else 'off'}}}, optimizer: {{name: sgd, lr: 1.0}}, lost_gradients: accept}}")
+    step = ["fsdp-run", "step.fsdp", "--data=sample", "--steps=1", "--metrics=metrics.jsonl",
+            *(["--trust"] if any(re.search(TRUSTED, call.name) for call in calls) else [])]
+    for command, kernels in (
+            (["fsdp-opt", path, "--config=fsdp.yaml", "-o", "step.fsdp"], ""),
+            *([([*step, "--export=interpreted.safetensors"], "interpret")] if options.kernels else []),
+            ([*step, "--export=final.safetensors"], "")):
         command[0] = str(options.build / "bin" / command[0])
         run = subprocess.run(command, cwd=work, text=True, stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT, env=dict(os.environ, OMP_NUM_THREADS="1"))
+                             stderr=subprocess.STDOUT, env=dict(os.environ, OMP_NUM_THREADS="1", FSDP_KERNELS=kernels, XDG_CACHE_HOME=str(work.parent / "cache")))
         if run.returncode:
             return f"{command[0]} exit {run.returncode}: {run.stdout.strip()}"
     module = Calls(calls)
     loss = module(torch.ones(2))
     loss.backward()
     got = safetensors.torch.load_file(work / "final.safetensors")
+    if options.kernels:
+        for name, value in safetensors.torch.load_file(work / "interpreted.safetensors").items():
+            if not torch.equal(torch.nan_to_num(value), torch.nan_to_num(got[name])):
+                return f"{name}: code of kernels and the interpreter leave different bits"
     for name, parameter in module.named_parameters():
         gradient = 0 if parameter.grad is None else parameter.grad
         want = (parameter - gradient).detach()
@@ -268,6 +275,7 @@ def main():
     parser.add_argument("--build", type=lambda p: pathlib.Path(p).resolve(), default="build")
     parser.add_argument("--train", action="store_true", help="compile and run the step, too")
     parser.add_argument("--world", type=int, default=1)
+    parser.add_argument("--kernels", action="store_true", help="with kernels: on")
     parser.add_argument("--samples", type=int, default=1, help="samples of each operator")
     parser.add_argument("--every", type=int, default=1, help="take each K-th operator only")
     parser.add_argument("--only", default="", help="operators whose name matches")
