@@ -7,10 +7,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "plan/Kernels.h"
 #include "plan/Print.h"
 #include "plan/Reader.h"
 #include "plan/Writer.h"
 #include "support/Error.h"
+#include "test/fuzz/KernelRuns.h"
 #include "test/unit/plan/RawArtifact.h"
 
 #include <algorithm>
@@ -26,6 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         test::wrapPayload({reinterpret_cast<const char *>(data), size}),
         "step.fsdp");
     printArtifact(file);
+    test::runKernels(file.plan());
     // What one side accepts, the other does.
     try {
       serializePlan(file.plan());
@@ -47,12 +50,20 @@ public:
     if (plan.programs.empty())
       return;
     for (size_t times = 1 + below(3); times > 0; --times)
-      switch (below(8)) {
+      switch (below(plan.kernels.empty() ? 8 : 12)) {
       case 0:
         return mutateTables(plan);
       case 1:
       case 2:
         return mutateValue(pick(plan.programs));
+      case 8:
+      case 9:
+        mutateOperand(pick(plan.kernels));
+        break;
+      case 10:
+      case 11:
+        mutateOp(pick(plan.kernels));
+        break;
       default:
         mutateInstruction(plan, pick(plan.programs));
       }
@@ -186,6 +197,54 @@ private:
       return;
     default:
       return changeList(value.literal);
+    }
+  }
+
+  /// A number that may be one of `count`.
+  template <typename T>
+  void changeIndex(T &field, size_t count) {
+    field = below(4) ? static_cast<T>(below(count + 1)) : number(field);
+  }
+
+  void mutateOperand(plan::KernelProgramT &kernel) {
+    if (kernel.operands.empty() || !below(6))
+      return changeList(kernel.rows);
+    plan::KernelOperandT &operand = pick(kernel.operands);
+    switch (below(6)) {
+    case 0:
+      return changeList(operand.row_strides);
+    case 1:
+      return change(operand.columns);
+    case 2:
+      return change(operand.column_stride);
+    case 3:
+      return changeEnum(operand.dtype);
+    case 4:
+      kernel.operands.push_back(
+          std::make_unique<plan::KernelOperandT>(operand));
+      return;
+    default:
+      return changeIndex(operand.written, kernel.ops.size());
+    }
+  }
+
+  void mutateOp(plan::KernelProgramT &kernel) {
+    if (kernel.ops.empty())
+      return;
+    plan::KernelOpT &op = pick(kernel.ops);
+    switch (below(5)) {
+    case 0:
+      return changeIndex(op.kind, getKernelOps().size());
+    case 1:
+      return changeList(op.integers);
+    case 2:
+      if (!op.args.empty())
+        changeIndex(op.args[below(op.args.size())], kernel.ops.size());
+      return;
+    case 3:
+      return changeList(op.args);
+    default:
+      kernel.ops.push_back(std::make_unique<plan::KernelOpT>(op));
     }
   }
 

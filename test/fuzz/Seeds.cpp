@@ -10,6 +10,8 @@
 #include "plan/Writer.h"
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/weights/Safetensors.h"
+#include "test/unit/kernels/Programs.h"
+#include "test/unit/plan/KernelPlan.h"
 #include "test/unit/plan/SamplePlan.h"
 
 #include <cstdio>
@@ -98,6 +100,17 @@ static plan::PlanT poolingPlan() {
   return plan;
 }
 
+/// A kernel that runs, and programs of all operations.
+static plan::PlanT kernelPlan(unsigned seed) {
+  plan::PlanT plan = test::samplePlan();
+  test::addKernel(plan);
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 4; ++i)
+    plan.kernels.push_back(
+        std::make_unique<plan::KernelProgramT>(makeRandomProgram(random)));
+  return plan;
+}
+
 static void addManifest() {
   Manifest manifest;
   manifest.step = 7;
@@ -147,6 +160,8 @@ int main(int argc, char **argv) {
   folder = argv[1];
   addPlan("sample", test::samplePlan());
   addPlan("pooling", poolingPlan());
+  for (unsigned seed = 0; seed < 4; ++seed)
+    addPlan("kernels-" + std::to_string(seed), kernelPlan(seed));
   addWorlds();
   addManifest();
   addTensors();
