@@ -86,6 +86,9 @@ std::string Executor::describe(const plan::InstructionT &instruction) const {
   if (const plan::CallT *call = instruction.body.AsCall()) {
     const plan::OperatorT &op = *plan.operators[call->op];
     text = fullName(op.name, op.overload);
+  } else if (const plan::KernelT *kernel = instruction.body.AsKernel()) {
+    // What it stands for.
+    text = "kernel '" + plan.kernels[kernel->program]->name + "'";
   } else {
     text = kindOf(instruction);
   }

@@ -187,6 +187,24 @@ TEST(Packing, SearchReachesTheBoundWhereGreedyOrdersDoNot) {
   EXPECT_GT(beaten, 0);
 }
 
+// Who asks whether so many bytes are enough learns what packing ends below.
+TEST(Packing, EnoughEndsTheSearchAndPackingGetsNoHigher) {
+  int earlier = 0;
+  for (unsigned seed = 0; seed < 3; ++seed) {
+    auto intervals = randomIntervals(100 + seed, 100);
+    Packing best = pack(intervals);
+    int64_t greedy = pack(intervals, {.searchWork = 0}).bytes;
+    for (int64_t enough : {greedy, best.bytes, best.bytes - 64}) {
+      Packing first = pack(intervals, {.enough = enough});
+      expectDisjoint(intervals, first);
+      EXPECT_GE(first.bytes, best.bytes) << "seed " << seed;
+      EXPECT_EQ(first.bytes <= enough, best.bytes <= enough) << "seed " << seed;
+      earlier += first.bytes > best.bytes;
+    }
+  }
+  EXPECT_GT(earlier, 0);
+}
+
 // Work is counted, not measured.
 TEST(Packing, EqualInputsHaveEqualOffsets) {
   for (unsigned seed = 0; seed < 4; ++seed) {
