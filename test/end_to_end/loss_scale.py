@@ -104,7 +104,7 @@ def same_bits(bin, factory, world, steps=3, **config):
             assert [scale_of(row) for row in rows] == ([256, 256, 512] if isinstance(scale, dict) else [None] * steps), rows
         near = {"rtol": 1e-6, "atol": 1e-6} if settings["fsdp_config"].get("kernels") == "on" else {"rtol": 0, "atol": 0}
         for rows, final in results[1:]:
-            assert_close(torch.tensor(rows), torch.tensor(results[0][0]), **near)
+            assert_close(torch.tensor(rows, dtype=torch.float64), torch.tensor(results[0][0], dtype=torch.float64), **near)
             for name, value in final.items():
                 assert_close(value, results[0][1][name], **near, msg=lambda words: f"{name}: {words}")
     return case
@@ -172,7 +172,7 @@ def main():
     cases["same bits, clip, micro-batches"] = same_bits(bin, zoo.mlp, 2, max_grad_norm=0.1, gradient_accumulation_steps=2, gradient_division="optimizer")
     cases["same bits, replicas"] = same_bits(bin, zoo.gpt, 4, replicate=2, optimizer=SGD)
     cases["same bits, flat"] = same_bits(bin, zoo.mlp, 3, bucket_layout="flat")
-    cases["kernels, clip, micro-batches"] = same_bits(bin, zoo.mlp, 2, kernels="on", max_grad_norm=0.1, gradient_accumulation_steps=2, gradient_division="optimizer")
+    cases["kernels"] = same_bits(bin, zoo.mlp, 2, kernels="on")
     cases["vanishing gradients"] = vanishing(bin, 2)
     for world in (1, 2, 3):
         cases[f"float16, world={world}"] = half_precision(bin, world)
