@@ -292,7 +292,7 @@ Attribute getOptimizer(ModuleOp module, const Config &config) {
     OptimizerGroup group;
     group.patterns = {"*.lora_*B*"};
     group.lr = optimizer.lr * *config.adapter->ratio;
-    groups.push_back(getGroup(context, optimizer.kind, group));
+    groups.push_back(getGroup(module, optimizer.kind, group));
   }
   for (const OptimizerGroup &group : optimizer.groups)
     if (Attribute each = getGroup(module, optimizer.kind, group))

@@ -16,9 +16,8 @@ constexpr std::string_view rewards =
     "a step computes one loss from rows that the run reads; what generates "
     "and judges between steps is not compiled. Preference losses (dpo, ipo, "
     "kto, orpo, simpo) train as the loss of the exported module";
-with as many labels in each batch that is the same ";
-    constexpr std::string_view trained =
-        "the exported model's requires_grad says what is trained";
+constexpr std::string_view trained =
+    "the exported model's requires_grad says what is trained";
 constexpr std::string_view restarts =
     "the optimizer and its schedule do not start anew within a run";
 constexpr std::string_view schedules =

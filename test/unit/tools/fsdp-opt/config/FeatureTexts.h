@@ -87,6 +87,10 @@ private:
       return {{"fsdp_config.gradient_sync", "each"}};
     case Feature::AllReduceLast:
       return {{"fsdp_config.gradient_sync", "all_reduce_last"}};
+    case Feature::LabelMeans:
+      return {{"loss_normalization", "tokens"}};
+    case Feature::LabelCount:
+      return {{"data.label_count", "n"}, {"data.shifts_labels", "true"}};
     case Feature::DivideFactor:
       return {{"fsdp_config.gradient_divide_factor", "3"}};
     case Feature::DivideInOptimizer:

@@ -98,6 +98,8 @@ bool turnOn(Config &config, Feature feature) {
   case Feature::BucketsByRule:
   case Feature::Prefetch:
   case Feature::NamedBuckets:
+  case Feature::LabelMeans: // which only capture sees
+  case Feature::LabelCount:
     return false;
   case Feature::Grains:
     config.grains = 4;
