@@ -77,6 +77,15 @@ def parity(**others):
     return case
 
 
+def narrow(folder):
+    """States of bitsandbytes' names: near what whole ones give, in 8 bits, or on the host."""
+    theirs = train(transformers.Trainer, folder / "theirs", max_steps=4, eval_strategy="no")
+    for word in ("adamw_8bit", "paged_adamw_8bit", "paged_adamw_32bit"):
+        ours = train(FsdpTrainer, folder / word, max_steps=4, eval_strategy="no", optim=word)
+        compare(ours.state.log_history, theirs.state.log_history, loss=2e-2, norm=5e-2)
+        ours.close()
+
+
 def run_rank(folder):
     """Both trainers on one of two processes, FSDP2 first."""
     torch.set_num_threads(1)
@@ -351,6 +360,7 @@ def main():
                                            train_sampling_strategy="sequential", dataloader_drop_last=True, eval_on_start=True,
                                            per_device_eval_batch_size=8, gradient_checkpointing=True, include_num_input_tokens_seen="all"),
         "one rank bf16": parity(max_steps=6, bf16=True, eval_strategy="no"),
+        "states of eight bits": narrow,
         "two ranks": processes,
         "resumed": resumed,
         "another training's folder": overwritten,

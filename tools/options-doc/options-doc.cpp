@@ -101,15 +101,16 @@ Lines makeRunTable(const Lines &old) {
 /// As the table of tasks in the document names them.
 std::string describe(Tasks tasks) {
   constexpr std::pair<Task, const char *> names[] = {
-      {Task::Print, "print"},      {Task::Predict, "predict"},
-      {Task::Opt, "passes"},       {Task::Capture, "capture"},
-      {Task::Compile, "compile"},  {Task::CompileWorlds, "worlds"},
-      {Task::Explain, "explain"},  {Task::Compare, "compare"},
-      {Task::Simulate, "simulate"}};
+      {Task::Print, "print"},       {Task::Predict, "predict"},
+      {Task::Opt, "passes"},        {Task::Capture, "capture"},
+      {Task::Compile, "compile"},   {Task::CompileWorlds, "worlds"},
+      {Task::Explain, "explain"},   {Task::Compare, "compare"},
+      {Task::Simulate, "simulate"}, {Task::ReadConfig, "read-config"}};
   std::string text;
   bool isAll = true;
   for (auto [task, name] : names) {
-    isAll &= tasks.contains(task);
+    // Nothing is done there that others could have an option for.
+    isAll &= tasks.contains(task) || task == Task::ReadConfig;
     if (tasks.contains(task))
       text += (text.empty() ? "" : ", ") + std::string(name);
   }
