@@ -157,8 +157,10 @@ def _prepare(recipe: _recipe.Recipe, world: int | None) -> dict[str, Any]:
     if adapters:
         base.copy_tokenizer(result)
     run = [tools.path("fsdp-run"), str(artifact), f"--data={data}", f"--steps={steps}"]
-    results = [f"--metrics={folder / 'metrics.jsonl'}", f"--save={folder / 'checkpoints'}", "--load=latest", f"--keep={recipe.keep or 2}",
+    results = [f"--metrics={folder / 'metrics.jsonl'}", f"--save={folder / 'checkpoints'}", f"--keep={recipe.keep or 2}",
                f"--{'export-trained' if adapters else 'export'}={result}/"]
+    if any((folder / "checkpoints").glob("step_*")):
+        results.append("--load=latest")
     if recipe.save_every:
         results.append(f"--save-every={recipe.save_every}")
     if prepared.validation and not recipe.loss:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A model small enough for any machine, with what fine-tuning needs: a Llama's folder with its tokenizer, 1,000 chats, 400 pairs of answers.
 
+The model has learnt the language of the chats for some seconds, and other answers: what is tuned then is something.
+
     python make_small.py FOLDER
 """
 import json
@@ -47,9 +49,25 @@ def main():
     tokenizer.save_pretrained(folder / "base")
 
     torch.manual_seed(0)
-    LlamaForCausalLM(LlamaConfig(vocab_size=384, hidden_size=64, intermediate_size=160, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-                                 max_position_embeddings=256, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
-                                 bos_token_id=None)).save_pretrained(folder / "base")
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=384, hidden_size=64, intermediate_size=160, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                                         max_position_embeddings=256, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, bos_token_id=None))
+    learn(model, tokenizer, chats, draw)
+    model.save_pretrained(folder / "base")
+
+
+def learn(model, tokenizer, chats, draw):
+    """The same questions, and answers that say less."""
+    other = [[{**message, "content": f"a thing, {draw.choice(COLORS)} or {draw.choice(COLORS)}."} if message["role"] == "assistant" else message
+              for message in chat] for chat in chats]
+    rows = tokenizer.apply_chat_template(other, tokenize=True, padding=True, return_dict=True, return_tensors="pt")
+    labels = rows["input_ids"].masked_fill(rows["attention_mask"] == 0, -100)
+    optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
+    for step in range(150):
+        at = torch.arange(step * 16, step * 16 + 16) % len(labels)
+        loss = model(rows["input_ids"][at], attention_mask=rows["attention_mask"][at], labels=labels[at]).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
 
 
 if __name__ == "__main__":
