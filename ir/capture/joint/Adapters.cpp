@@ -116,6 +116,8 @@ bool fsdp::capture::hasOwnAdapters(const JointGraph &graph) {
 
 Adapters::Adapters(const AdapterRequest &wanted, AdapterHost owner)
     : request(wanted), host(std::move(owner)) {
+  if (!request.obstacle.empty())
+    throw Error(ErrorId::ConfigNotSupported, request.obstacle);
   for (size_t i = 0; i < host.graph.states.size(); ++i) {
     const State &state = host.graph.states[i];
     stateOf[host.stateTensors[i].unsafeGetTensorImpl()] = i;

@@ -42,6 +42,9 @@ struct AdapterRequest {
   /// Whether a model that has adapters of its own keeps these and gets none; it
   /// is refused otherwise.
   bool yieldsToOwn = false;
+  /// Why there are no such adapters, "fsdp.yaml:3:1: …": an error for a model
+  /// that has none of its own. Empty: there are.
+  std::string obstacle;
 
   double getScale() const {
     auto width = static_cast<double>(rank);

@@ -1,6 +1,15 @@
 // RUN: fsdp-opt %s --fsdp-quantize-bases --split-input-file --verify-diagnostics
 
 // expected-error @+1 {{the pattern 'head' of quantize's modules matches no parameter and no module with parameters; there are fc.weight}}
+module attributes {fsdp.quantize = #fsdp.quantize<modules = ["head"]>} {
+  fsdp.state frozen @fc.weight : tensor<16x16xf32>
+}
+
+// -----
+
+// A list for several models may name what this one does not have.
+
+// expected-warning @+1 {{the pattern 'head' of quantize's modules matches no parameter and no module with parameters; there are fc.weight}}
 module attributes {fsdp.quantize = #fsdp.quantize<modules = ["fc", "head"]>} {
   fsdp.state frozen @fc.weight : tensor<16x16xf32>
 }

@@ -66,11 +66,11 @@ static void load(Reading &reading) {
   };
   applyWire(reading);
   applyCodes(reading);
+  reading.collect("adapter", [&] { applyAdapter(reading); });
   run(getStepChecks());
   run(getShardingChecks());
   checkCombinations(reading);
   run(getMicroBatchChecks());
-  applyAdapter(reading);
   applySparing(reading);
   reading.result.own = reading.printOwn();
 }

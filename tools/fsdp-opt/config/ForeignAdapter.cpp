@@ -12,6 +12,8 @@
 #include "tools/fsdp-opt/config/ForeignReaders.h"
 
 #include <algorithm>
+#include <sstream>
+#include <type_traits>
 
 using namespace fsdp;
 using namespace fsdp::foreign;
@@ -114,67 +116,77 @@ static void readTuning(const Value &value) {
                                            why);
 }
 
-/// "{name: lora, r: 16, alpha: 32}"
-static std::string printAdapter(const Reading &reading,
-                                const std::string &kind) {
-  static constexpr std::string_view order[] = {
-      "r",    "alpha", "dropout", "modules",   "modules_to_save",
-      "bias", "init",  "rslora",  "lr_b_ratio"};
-  std::string text = "{name: " + std::string(kind == "qlora" ? "lora" : kind);
-  // Modules that are named beside all linear ones are among them.
-  bool isAll = reading.adapterKeys.contains("linear");
-  for (std::string_view key : order) {
-    auto it = reading.adapterKeys.find(key);
-    bool isSaved = key == "modules_to_save";
-    if (key == "modules" && isAll)
-      text += ", modules: all-linear";
-    else if (it == reading.adapterKeys.end())
-      continue;
-    else if (key == "init" && it->second.as.Scalar() == "true")
-      text += ", init: default";
-    else
-      text += ", " + std::string(isSaved ? "also_train" : key) + ": " +
-              printFlow(it->second.as);
-  }
-  return text + "}";
-}
-
-/// What a key asks for that no adapter of the config has.
-static void refuseRest(const Reading &reading, const std::string &kind) {
-  auto refuse = [&](const AdapterKey &key, const std::string &why) {
-    reading.read.fail(ErrorId::ConfigNotSupported, key.value,
-                      "'" + key.key + "' cannot be had: " + why +
-                          "; leave it out, or apply adapters in Python before "
-                          "the export, as docs/examples/lora does");
-  };
-  const auto &keys = reading.adapterKeys;
-  if (kind == "dora")
-    refuse(keys.at("name"), "adapters of the config have no magnitudes of "
-                            "their own");
+/// What a key asks for that no adapter of the config has: such adapters are a
+/// matter of the exported model. Empty if there is none.
+static std::string findObstacle(Reading &reading, const std::string &kind) {
+  static constexpr const char *magnitudes =
+      "adapters of the config have no magnitudes of their own";
   static constexpr std::pair<const char *, const char *> rest[] = {
-      {"dora", "adapters of the config have no magnitudes of their own"},
+      {"dora", magnitudes},
       {"layers", "adapters of the config are for layers that modules name"},
       {"parameters", "adapters of the config are for layers, and not for "
                      "parameters of several"}};
-  for (auto [own, why] : rest)
-    if (auto it = keys.find(own); it != keys.end())
-      refuse(it->second, why);
-  auto init = keys.find("init");
-  if (init == keys.end())
-    return;
-  std::string word = init->second.as.IsScalar() ? init->second.as.Scalar() : "";
-  if (word != "true" && word != "default" && word != "gaussian")
-    refuse(init->second, "they start as PEFT's do by default, or 'gaussian'");
+  const AdapterKey *key = nullptr;
+  std::string why;
+  if (kind == "dora") {
+    key = &reading.adapterKeys.at("name");
+    why = magnitudes;
+  }
+  for (auto [own, each] : rest)
+    if (auto it = reading.adapterKeys.find(own);
+        !key && it != reading.adapterKeys.end()) {
+      key = &it->second;
+      why = each;
+    }
+  auto init = reading.adapterKeys.find("init");
+  if (!key && init != reading.adapterKeys.end()) {
+    const YAML::Node &as = init->second.as;
+    std::string word = as.IsScalar() ? as.Scalar() : "";
+    if (word != "true" && word != "default" && word != "gaussian") {
+      key = &init->second;
+      why = "they start as PEFT's do by default, or 'gaussian'";
+    }
+  }
+  if (!key)
+    return {};
+  std::string message = "'" + key->key +
+                        "' needs a model that was exported "
+                        "with such adapters, as docs/examples/lora does: " +
+                        why;
+  reading.addNote(key->value, message);
+  return reading.read.describePlace(key->value) + ": " + message;
 }
 
-static std::vector<std::string> readNames(const YAML::Node &node) {
+/// Names between commas as LLaMA-Factory's, or a list of them. PEFT takes one
+/// text for a regular expression, which patterns are not.
+static std::vector<std::string> readNames(const Reading &reading,
+                                          const AdapterKey &key) {
   std::vector<std::string> names;
-  if (node.IsScalar())
-    names.push_back(node.Scalar());
-  else
-    for (const YAML::Node &each : node)
+  if (!key.as.IsScalar()) {
+    for (const YAML::Node &each : key.as)
       names.push_back(each.Scalar());
+    return names;
+  }
+  std::string text = key.as.Scalar();
+  if (text.find_first_of("\\()[]{}|^$+*?") != std::string::npos)
+    reading.read.fail(ErrorId::ConfigNotSupported, key.value,
+                      "'" + key.key + "': expected names, found '" + text +
+                          "', a regular expression; write a list of names or "
+                          "of patterns, as [\"*.self_attn.?_proj\"]");
+  std::istringstream stream(text);
+  for (std::string each; std::getline(stream, each, ',');)
+    if (size_t begin = each.find_first_not_of(' '); begin != std::string::npos)
+      names.push_back(
+          each.substr(begin, each.find_last_not_of(' ') + 1 - begin));
   return names;
+}
+
+/// In keys of this project.
+static YAML::Node toNode(const std::vector<std::string> &names) {
+  YAML::Node node(YAML::NodeType::Sequence);
+  for (const std::string &name : names)
+    node.push_back(name);
+  return node;
 }
 
 /// As the config's own key. A model that has adapters keeps these: files of
@@ -184,42 +196,62 @@ void fsdp::applyAdapter(Reading &reading) {
   if (name == reading.adapterKeys.end())
     return;
   std::string kind = name->second.as.Scalar();
-  refuseRest(reading, kind);
-  auto find = [&](const char *own) -> const YAML::Node * {
-    auto it = reading.adapterKeys.find(own);
-    return it == reading.adapterKeys.end() ? nullptr : &it->second.as;
-  };
   AdapterConfig adapter;
   AdapterRequest &asked = adapter.request;
   asked.yieldsToOwn = true;
-  if (const YAML::Node *rank = find("r"))
-    asked.rank = rank->as<int64_t>();
-  if (const YAML::Node *alpha = find("alpha"))
-    asked.alpha = alpha->as<double>();
-  if (const YAML::Node *dropout = find("dropout"))
-    asked.dropout = dropout->as<double>();
-  asked.rankStabilized = find("rslora");
-  if (const YAML::Node *init = find("init"); init && init->IsScalar())
-    asked.init = init->Scalar() == "gaussian" ? AdapterInit::Gaussian
-                                              : AdapterInit::Default;
-  const YAML::Node *modules = find("modules");
-  if (modules && !find("linear") &&
-      !(modules->IsScalar() && modules->Scalar() == "all-linear"))
-    asked.modules = readNames(*modules);
-  if (const YAML::Node *saved = find("modules_to_save"))
-    asked.alsoTrain = readNames(*saved);
-  if (const YAML::Node *bias = find("bias")) {
-    AdapterKey &key = reading.adapterKeys.at("bias");
-    asked.bias =
-        Choice<TrainedBias>{}.read({reading, "adapter.bias", key.key, *bias});
+  asked.obstacle = findObstacle(reading, kind);
+  auto find = [&](const char *own) -> const AdapterKey * {
+    auto it = reading.adapterKeys.find(own);
+    return it == reading.adapterKeys.end() ? nullptr : &it->second;
+  };
+  YAML::Node map(YAML::NodeType::Map);
+  map["name"] = "lora";
+  auto take = [&](const char *own, const char *here, auto &member) {
+    if (const AdapterKey *key = find(own)) {
+      member = key->as.as<std::remove_reference_t<decltype(member)>>();
+      map[here] = key->as;
+    }
+  };
+  take("r", "r", asked.rank);
+  take("alpha", "alpha", asked.alpha);
+  take("dropout", "dropout", asked.dropout);
+  const AdapterKey *modules = find("modules");
+  bool isAll = find("linear") || (modules && modules->as.IsScalar() &&
+                                  modules->as.Scalar() == "all-linear");
+  if (isAll) {
+    map["modules"] = "all-linear";
+  } else if (modules) {
+    asked.modules = readNames(reading, *modules);
+    map["modules"] = toNode(asked.modules);
   }
-  if (const YAML::Node *ratio = find("lr_b_ratio"))
-    adapter.ratio = ratio->as<double>();
-  std::string own = printAdapter(reading, kind);
-  reading.become("adapter", YAML::Load(own));
+  if (const AdapterKey *saved = find("modules_to_save")) {
+    asked.alsoTrain = readNames(reading, *saved);
+    map["also_train"] = toNode(asked.alsoTrain);
+  }
+  if (const AdapterKey *bias = find("bias")) {
+    asked.bias = Choice<TrainedBias>{}.read(
+        {reading, "adapter.bias", bias->key, bias->as});
+    map["bias"] = bias->as;
+  }
+  if (const AdapterKey *init = find("init");
+      init && init->as.IsScalar() && init->as.Scalar() == "gaussian") {
+    asked.init = AdapterInit::Gaussian;
+    map["init"] = "gaussian";
+  }
+  if (find("rslora"))
+    map["rslora"] = asked.rankStabilized = true;
+  if (const AdapterKey *ratio = find("lr_b_ratio")) {
+    adapter.ratio = ratio->as.as<double>();
+    map["lr_b_ratio"] = ratio->as;
+  }
   reading.result.config.adapter = std::move(adapter);
+  if (!reading.result.config.adapter->request.obstacle.empty())
+    return;
+  for (const auto &each : map)
+    reading.become("adapter." + each.first.Scalar(), each.second);
   reading.addNote(name->second.value,
-                  "'" + name->second.key + "' is taken as adapter: " + own +
+                  "'" + name->second.key +
+                      "' is taken as adapter: " + printFlow(map) +
                       ", unless the exported model has adapters already");
 }
 

@@ -118,6 +118,16 @@ TEST_P(ForeignFile, IsTheSameInOwnKeys) {
   if (a.quantize && b.quantize) {
     EXPECT_EQ(a.quantize->kind, b.quantize->kind);
   }
+  bool isWithin = a.adapter && a.adapter->request.obstacle.empty();
+  EXPECT_EQ(isWithin, b.adapter.has_value());
+  if (isWithin && b.adapter) {
+    EXPECT_EQ(a.adapter->request.rank, b.adapter->request.rank);
+    EXPECT_EQ(a.adapter->request.getScale(), b.adapter->request.getScale());
+    EXPECT_EQ(a.adapter->request.dropout, b.adapter->request.dropout);
+    EXPECT_EQ(a.adapter->request.modules, b.adapter->request.modules);
+    EXPECT_EQ(a.adapter->request.alsoTrain, b.adapter->request.alsoTrain);
+  }
+  EXPECT_EQ(a.weighsLoss, b.weighsLoss);
   EXPECT_EQ(a.microBatches, b.microBatches);
   EXPECT_EQ(a.optimizer.kind, b.optimizer.kind);
   EXPECT_EQ(a.optimizer.lr, b.optimizer.lr);

@@ -15,7 +15,7 @@ using testing::Not;
 
 namespace {
 
-/// A file for adapters in the exported model. What stays refused is told by the
+/// Keys of adapters become the config's own. What stays refused is told by the
 /// key that asks for it, where that stands.
 TEST(ForeignFiles, TakesAxolotlsQlora) {
   const std::string file = "learning_rate: 0.0002\n"
@@ -23,7 +23,7 @@ TEST(ForeignFiles, TakesAxolotlsQlora) {
                            "adapter: qlora\n"
                            "lora_r: 16\n"
                            "lora_target_linear: true\n"
-                           "peft_layers_to_transform: [0, 1]\n"
+                           "loraplus_lr_ratio: 16\n"
                            "optimizer: adamw_torch_8bit\n"
                            "fsdp_config:\n"
                            "  fsdp_version: 2\n";
@@ -34,8 +34,24 @@ TEST(ForeignFiles, TakesAxolotlsQlora) {
   EXPECT_EQ(loaded.config.optimizer.stateDType, StateChoice::Int8);
   EXPECT_THAT(loaded.warnings, IsEmpty());
   EXPECT_THAT(loaded.notes,
-              Contains(HasSubstr("asks for adapter: {name: lora, r: 16, "
-                                 "modules: all-linear, layers: [0, 1]}")));
+              Contains(HasSubstr("is taken as adapter: {name: lora, r: 16, "
+                                 "modules: all-linear, lr_b_ratio: 16}")));
+  ASSERT_TRUE(loaded.config.adapter);
+  EXPECT_EQ(loaded.config.adapter->request.rank, 16);
+  EXPECT_EQ(loaded.config.adapter->ratio, 16);
+  EXPECT_THAT(loaded.config.adapter->request.modules, IsEmpty());
+  EXPECT_TRUE(loaded.config.adapter->request.yieldsToOwn);
+  EXPECT_EQ(loaded.config.adapter->request.obstacle, "");
+  EXPECT_EQ(parse(file + "peft_layers_to_transform: [0, 1]\n", 2)
+                .config.adapter->request.obstacle,
+            "fsdp.yaml:10:27: 'peft_layers_to_transform' needs a model that "
+            "was exported with such adapters, as docs/examples/lora does: "
+            "adapters of the config are for layers that modules name");
+  EXPECT_THAT(parse("finetuning_type: lora\nlora_target: q_proj, v_proj\n", 2)
+                  .config.adapter->request.modules,
+              ElementsAre("q_proj", "v_proj"));
+  EXPECT_THAT(refusal("adapter: lora\nlora_target_modules: '.*(q|v)_proj'", 2),
+              HasSubstr("a regular expression; write a list"));
   LoadedConfig offloaded = parse(file + "  fsdp_offload_params: true\n", 2);
   EXPECT_FALSE(offloaded.config.offloadParams);
   EXPECT_THAT(offloaded.notes,
@@ -218,9 +234,8 @@ TEST(ForeignFiles, TakesArgumentsOfTheTrainer) {
   EXPECT_EQ(config.wrapPolicy, WrapPolicy::Classes);
   EXPECT_THAT(config.wrapClasses, ElementsAre("LlamaDecoderLayer"));
   EXPECT_EQ(config.optimizer.stateDType, StateChoice::Int8);
-  EXPECT_THAT(loaded.warnings,
-              ElementsAre(HasSubstr("'average_tokens_across_devices' is not "
-                                    "taken from here: gradients are means")));
+  EXPECT_THAT(loaded.warnings, IsEmpty());
+  EXPECT_TRUE(config.weighsLoss);
   // No more is told than what cannot be had.
   std::string all =
       refusal(file + "weight_decay: 0.1\n"

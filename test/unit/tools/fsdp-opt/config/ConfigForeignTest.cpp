@@ -149,7 +149,7 @@ TEST(Config, RefusesWhatIsNotThere) {
         "fsdp_config: {mixed_precision: {buffer_dtype: float32}}",
         "pipeline_parallel_size: 2", "rl: grpo",
         "fsdp: [hybrid_shard, auto_wrap]",
-        "optimizer: {name: sgd, dampening: 0.5}", "loraplus_lr_ratio: 16",
+        "optimizer: {name: sgd, dampening: 0.5}", "loraplus_lr_embedding: 16",
         "optimizer: {amsgrad: true}",
         "optimizer: {groups: [{params: a, maximize: true}]}"})
     EXPECT_THAT(refusal(text), HasSubstr("E045 fsdp.yaml:")) << text;
