@@ -270,7 +270,7 @@ def main():
     lora = {"r": 4, "alpha": 6}
     projections = ["*.q", "*.v", "*.up"]
     cases = {
-        "llama world=1": adapter_case(bin, 1, zoo.llama, {**lora, "modules": projections}, projections),
+        "llama world=1": adapter_case(bin, 1, zoo.llama, {**lora, "modules": "re:.*[.](q|v|up)"}, projections),
         "llama world=3 adamw": adapter_case(bin, 3, zoo.llama, {**lora, "rslora": True, "modules": ["o", "*.down"]}, ["*.o", "*.down"],
                                             optimizer={"name": "adamw", "lr": 1e-2, "eps": 1e-3}),
         "all-linear world=2 accumulate": adapter_case(bin, 2, layers, lora, ["twice"], gradient_accumulation_steps=2),

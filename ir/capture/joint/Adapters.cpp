@@ -11,6 +11,7 @@
 #include <ATen/ops/linear.h>
 
 #include <algorithm>
+#include <regex>
 #include <string_view>
 
 using namespace fsdp;
@@ -80,6 +81,9 @@ static std::string getLast(const std::string &path) {
 static bool matchesPath(const std::vector<std::string> &patterns,
                         const std::string &path) {
   return std::ranges::any_of(patterns, [&](const std::string &pattern) {
+    if (pattern.starts_with(kRegexPrefix))
+      return std::regex_match(path,
+                              std::regex(pattern.substr(kRegexPrefix.size())));
     bool isName = pattern.find_first_of(".*?[") == std::string::npos;
     return isName ? pattern == getLast(path) : matchesPattern(pattern, path);
   });

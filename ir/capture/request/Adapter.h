@@ -7,9 +7,14 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace fsdp {
+
+/// In front of a pattern of layers that is a regular expression (ECMAScript) of
+/// their whole path.
+inline constexpr std::string_view kRegexPrefix = "re:";
 
 /// Where the first of an adapter's two matrices starts; the second is zero.
 enum class AdapterInit {
@@ -34,7 +39,7 @@ struct AdapterRequest {
   AdapterInit init = AdapterInit::Default;
   TrainedBias bias = TrainedBias::None;
   /// Which layers: patterns of their paths, or of modules around linear layers;
-  /// a name without dots is any module's own. Empty: all linear layers but
+  /// a name without dots is any module's own, "re:…" a regular expression. Empty: all linear layers but
   /// those that compute the model's output.
   std::vector<std::string> modules;
   std::vector<std::string> skip;      ///< the same, of layers that have none

@@ -1,16 +1,36 @@
 //===- AdapterFields.cpp - Adapters that the compiler puts in -------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "tools/fsdp-opt/config/Checks.h"
 #include "tools/fsdp-opt/config/Tables.h"
+
+#include <regex>
 
 using namespace fsdp;
 
+void fsdp::checkRegex(const YamlReader &read, const YAML::Node &node,
+                      const std::string &key, const std::string &text) {
+  try {
+    std::regex check(text);
+  } catch (const std::regex_error &error) {
+    read.fail(ErrorId::ConfigBadValue, node,
+              "'" + key + "': '" + text +
+                  "' is no regular expression (ECMAScript): " + error.what() +
+                  "; write names, or patterns such as \"*.self_attn.?_proj\"");
+  }
+}
+
 /// PEFT's word for what an absent key means.
 static void readModules(const Value &value, AdapterConfig &adapter) {
+  std::vector<std::string> &modules = adapter.request.modules;
   if (value.node.IsScalar() && value.node.Scalar() == "all-linear")
-    return adapter.request.modules.clear();
-  adapter.request.modules =
+    return modules.clear();
+  modules =
       NameList{"pattern", "leave it out for all linear layers"}.read(value);
+  for (const std::string &each : modules)
+    if (each.starts_with(kRegexPrefix))
+      checkRegex(value.reader(), value.node, value.key,
+                 each.substr(kRegexPrefix.size()));
 }
 
 static void refuseKind(const Value &value, AdapterConfig &) {
@@ -49,7 +69,8 @@ static const Table<AdapterConfig> &getAdapter() {
            "",
            "which layers get one: patterns of their paths, or of modules "
            "around linear layers; a name without dots, as `q_proj`, is a "
-           "module's own, as in PEFT. Linear layers, transformers' Conv1D, "
+           "module's own, as in PEFT, and `re:` is in front of a regular "
+           "expression of the whole path. Linear layers, transformers' Conv1D, "
            "embeddings and convolutions can have one",
            {.absent = "`all-linear`: but for what computes the output"}},
           {"skip_modules",

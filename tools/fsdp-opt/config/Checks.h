@@ -30,6 +30,10 @@ std::span<const Check> getMicroBatchChecks();
 /// Refuses what does not go together (ir/features/Relations.h).
 void checkCombinations(Reading &reading);
 
+/// Refuses what `key` says at `node` if `text` is no regular expression.
+void checkRegex(const YamlReader &read, const YAML::Node &node,
+                const std::string &key, const std::string &text);
+
 /// "cosine", wherever it stands; empty if the file does not say.
 std::string getScheduleName(const Reading &reading);
 

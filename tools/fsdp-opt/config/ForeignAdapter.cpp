@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tools/fsdp-opt/config/Checks.h"
 #include "tools/fsdp-opt/config/Fields.h"
 #include "tools/fsdp-opt/config/Foreign.h"
 #include "tools/fsdp-opt/config/ForeignKeys.h"
@@ -157,8 +158,8 @@ static std::string findObstacle(Reading &reading, const std::string &kind) {
   return reading.read.describePlace(key->value) + ": " + message;
 }
 
-/// Names between commas as LLaMA-Factory's, or a list of them. PEFT takes one
-/// text for a regular expression, which patterns are not.
+/// Names between commas as LLaMA-Factory's, a regular expression as PEFT's, or
+/// a list of names.
 static std::vector<std::string> readNames(const Reading &reading,
                                           const AdapterKey &key) {
   std::vector<std::string> names;
@@ -168,11 +169,10 @@ static std::vector<std::string> readNames(const Reading &reading,
     return names;
   }
   std::string text = key.as.Scalar();
-  if (text.find_first_of("\\()[]{}|^$+*?") != std::string::npos)
-    reading.read.fail(ErrorId::ConfigNotSupported, key.value,
-                      "'" + key.key + "': expected names, found '" + text +
-                          "', a regular expression; write a list of names or "
-                          "of patterns, as [\"*.self_attn.?_proj\"]");
+  if (text.find_first_of("\\()[]{}|^$+*?") != std::string::npos) {
+    checkRegex(reading.read, key.value, key.key, text);
+    return {std::string(kRegexPrefix) + text};
+  }
   std::istringstream stream(text);
   for (std::string each; std::getline(stream, each, ',');)
     if (size_t begin = each.find_first_not_of(' '); begin != std::string::npos)

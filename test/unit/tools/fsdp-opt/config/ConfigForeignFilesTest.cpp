@@ -50,8 +50,14 @@ TEST(ForeignFiles, TakesAxolotlsQlora) {
   EXPECT_THAT(parse("finetuning_type: lora\nlora_target: q_proj, v_proj\n", 2)
                   .config.adapter->request.modules,
               ElementsAre("q_proj", "v_proj"));
-  EXPECT_THAT(refusal("adapter: lora\nlora_target_modules: '.*(q|v)_proj'", 2),
-              HasSubstr("a regular expression; write a list"));
+  // One text is a regular expression, as PEFT takes it.
+  EXPECT_THAT(parse("adapter: lora\nlora_target_modules: '.*[.](q|v)_proj'", 2)
+                  .config.adapter->request.modules,
+              ElementsAre("re:.*[.](q|v)_proj"));
+  EXPECT_THAT(
+      refusal("adapter: lora\nlora_target_modules: '*.q_proj'", 2),
+      HasSubstr("E044 fsdp.yaml:2:22: 'lora_target_modules': '*.q_proj' "
+                "is no regular expression"));
   LoadedConfig offloaded = parse(file + "  fsdp_offload_params: true\n", 2);
   EXPECT_FALSE(offloaded.config.offloadParams);
   EXPECT_THAT(offloaded.notes,
