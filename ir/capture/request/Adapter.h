@@ -39,8 +39,8 @@ struct AdapterRequest {
   AdapterInit init = AdapterInit::Default;
   TrainedBias bias = TrainedBias::None;
   /// Which layers: patterns of their paths, or of modules around linear layers;
-  /// a name without dots is any module's own, "re:…" a regular expression. Empty: all linear layers but
-  /// those that compute the model's output.
+  /// a name without dots is any module's own, "re:…" a regular expression.
+  /// Empty: all linear layers but those that compute the model's output.
   std::vector<std::string> modules;
   std::vector<std::string> skip;      ///< the same, of layers that have none
   std::vector<std::string> alsoTrain; ///< of modules or parameters
