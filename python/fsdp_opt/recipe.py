@@ -75,6 +75,8 @@ def train(file: str | os.PathLike[str], *, output: str | os.PathLike[str] | None
         _call([*plan["run"], "--dry-run"], shows=True)
     else:
         _call(plan["launch"] + plan["run"] + plan["results"], shows=True)
+        if not rank:
+            _name_base(pathlib.Path(plan["result"]), recipe.base_model)
     return Trained(pathlib.Path(plan["result"]), pathlib.Path(plan["artifact"]), plan["steps"], None if dry_run else _last_loss(plan["metrics"]))
 
 
@@ -242,6 +244,18 @@ def _add_reference(recipe: _recipe.Recipe, base: Any, prepared: Any, config: pat
     os.replace(temporary, target)
     outputs.unlink()
     return pathlib.Path(target)
+
+
+def _name_base(folder: pathlib.Path, base: str) -> None:
+    """Of which model adapters are, which only this knows."""
+    config = folder / "adapter_config.json"
+    if not config.exists():
+        return
+    told = json.loads(config.read_text())
+    told |= {"base_model_name_or_path": str(pathlib.Path(base).resolve()) if pathlib.Path(base).is_dir() else base, "task_type": "CAUSAL_LM"}
+    temporary = config.with_suffix(".new")
+    temporary.write_text(json.dumps(told, indent=2) + "\n")
+    os.replace(temporary, config)
 
 
 def _call(command: Sequence[str], shows: bool = False) -> None:

@@ -81,7 +81,7 @@ def examples(folder):
     merged, base = load(folder / "lora/merged"), load(folder / "base")
     assert any(not torch.equal(a, b) for a, b in zip(merged.state_dict().values(), base.state_dict().values()))
     told = json.loads((folder / "lora/adapter/adapter_config.json").read_text())
-    assert told["r"] == 8 and (folder / "lora/adapter/tokenizer.json").exists() and not (folder / "lora/adapter/config.json").exists(), told
+    assert told["r"] == 8 and told["base_model_name_or_path"] == str((folder / "base").resolve()) and (folder / "lora/adapter/tokenizer.json").exists() and not (folder / "lora/adapter/config.json").exists(), told
     answer = ask(folder / "lora/merged", "what is the red cat?")
     assert re.match(r"the \w+ \w+ is a \w+ that is \w+\.", answer), f"it answers as before: {answer}"
     if importlib.util.find_spec("peft"):
