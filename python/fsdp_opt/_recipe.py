@@ -13,8 +13,8 @@ from . import _sources, errors
 _LOSSES = ("dpo", "ipo", "orpo", "simpo")
 
 # Keys that fsdp-train itself does what they say. The others are fsdp-opt's.
-_OWN = ("base_model", "model_name_or_path", "datasets", "test_datasets", "sample_packing", "packing", "val_set_size", "output_dir", "rl", "rl_beta", "dpo_beta", "beta",
-        "orpo_alpha", "simpo_gamma", "save_steps", "save_total_limit", "eval_steps", "merge_lora")
+_OWN = ("base_model", "model_name_or_path", "datasets", "test_datasets", "sample_packing", "packing", "val_set_size", "output_dir", "rl", "rl_beta", "dpo_beta",
+        "beta", "orpo_alpha", "simpo_gamma", "save_steps", "save_total_limit", "eval_steps", "merge_lora")
 
 # Axolotl's types of data sets, by the form that they have here.
 _TYPES = {"completion": "completion", "alpaca": "alpaca", "chat_template": "chat", "chat": "chat", "sharegpt": "chat", "rows": "rows",

@@ -122,7 +122,8 @@ def _write_pairs(recipe: Recipe, tokenizer: Any, found: Iterator[_Found], target
 def _answer(tokenizer: Any, document: Any, name: str, where: str) -> _samples.Sample:
     """`prompt` and `chosen` or `rejected`, texts or lists of messages; or without a prompt two lists that begin alike."""
     if not isinstance(document, dict) or name not in document:
-        raise errors.make("E080", f"{where}: expected 'prompt', 'chosen' and 'rejected', found {', '.join(map(str, document)) if isinstance(document, dict) else type(document).__name__}")
+        found = ", ".join(map(str, document)) if isinstance(document, dict) else type(document).__name__
+        raise errors.make("E080", f"{where}: expected 'prompt', 'chosen' and 'rejected', found {found}")
     prompt, answer = document.get("prompt"), document[name]
     if isinstance(answer, list) and not prompt:
         prompt, answer = answer[:-1], answer[-1:]

@@ -150,8 +150,8 @@ class Chat(Form):
                 before = self.render(messages[:number], where, add_generation_prompt=asks)
                 begin = len(before)
                 if whole[:begin] != before:
-                    raise errors.make("E082", f"{where}: the tokenizer's chat template writes message {number} otherwise when more follows, so that what is trained "
-                                              "of it is not known; train on the last answer alone by parting the conversation in front of it, or use another template")
+                    raise errors.make("E082", f"{where}: the tokenizer's chat template writes message {number} otherwise when more follows, so that "
+                                              "what is trained of it is not known; part the conversation in front of its last answer, or use another template")
             last = number == len(messages) - 1
             end = len(whole) if last else len(self.render(messages[:number + 1], where))
             if not last and whole[:end] != self.render(messages[:number + 1], where):

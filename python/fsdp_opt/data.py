@@ -344,7 +344,8 @@ class _SampleWriter(_RowWriter):
             self._close(file, row)
         self.state["open"] = []
         if not self.state["rows"]:
-            raise errors.make("E080", f"source: expected samples of up to {self.length} tokens of which some are trained, found none among {self.state['skipped']}")
+            raise errors.make("E080", f"source: expected samples of up to {self.length} tokens of which some are trained, found none among "
+                                      f"{self.state['skipped']}")
         return super()._finish(file)
 
 

@@ -60,6 +60,9 @@ CONFIGS = {
     "float8": ("llama", {"mesh": {"dp_shard": 2}, "float8": {
         "recipe": "tensorwise", "modules": "*", "enable_fsdp_float8_all_gather": True, "pad_inner_dim": True}}),
     "quantized": ("lora", {"mesh": {"dp_shard": 2}, "quantize": {"kind": "nf4", "modules": "*", "skip_modules": "*head"}}),
+    "adapters, means over labels": ("llama", {"mesh": {"dp_shard": 2}, "loss_normalization": "tokens", "eval": {"data": "valid.safetensors"}, "adapter": {
+        "name": "lora", "r": 4, "alpha": 6, "dropout": 0.1, "rslora": True, "modules": ["q", "*.up"], "skip_modules": "*layers.1*", "also_train": "*norm*",
+        "bias": "lora_only", "init": "gaussian", "lr_b_ratio": 4}}),
     "tensor parallel": ("llama", {"mesh": {"dp_shard": 2, "tp": 2}, "tp_plan": "auto", "sequence_parallel": True}),
     "context parallel": ("llama", {"mesh": {"dp_shard": 1, "cp": 2}, "context_parallel_rotate_method": "ring"}),
     "scheduled": ("gpt", {**CUDA, "cluster": "h100x8", "schedule": "auto", "memory_budget": "40GiB"}),
