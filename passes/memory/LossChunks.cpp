@@ -4,22 +4,13 @@
 #include "passes/memory/LossChunks.h"
 
 #include "ir/aten/Matchers.h"
+#include "passes/analysis/LossWeight.h"
 #include "passes/analysis/Views.h"
 #include "passes/memory/LossInputs.h"
 #include "passes/memory/LossSums.h"
-#include "support/LossWeight.h"
 
 using namespace mlir;
 using namespace fsdp;
-
-/// Whether the program's loss is multiplied by its share of labels.
-static bool weighsLoss(func::FuncOp program) {
-  for (unsigned i = 0; i < program.getNumResults(); ++i)
-    if (auto name = program.getResultAttrOfType<StringAttr>(i, kOutputAttr);
-        name && name == kLossWeight)
-      return true;
-  return false;
-}
 
 namespace {
 
@@ -282,7 +273,7 @@ private:
           ops.make("aten.sum", {counts}, {}, scalar(ops.get().getI64Type()));
       // Where labels weigh the loss, one of none is 0, and so are gradients,
       // which chunks have before they are divided.
-      if (weighsLoss(forward->getParentOfType<func::FuncOp>()))
+      if (findLossWeight(forward->getParentOfType<func::FuncOp>()))
         count = ops.make(
             "aten.clamp_min", {count},
             ops.get().getNamedAttr("min", ops.get().getI64IntegerAttr(1)),

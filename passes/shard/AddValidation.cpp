@@ -3,8 +3,8 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
+#include "passes/analysis/LossWeight.h"
 #include "passes/analysis/Programs.h"
-#include "support/LossWeight.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -53,9 +53,9 @@ private:
     Operation *terminator = func.getBody().front().getTerminator();
     SmallVector<Value> values;
     SmallVector<DictionaryAttr> attributes;
+    std::optional<unsigned> weighedBy = findLossWeight(func);
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
-      auto name = func.getResultAttrOfType<StringAttr>(i, kOutputAttr);
-      if (i != 0 && (!name || name != kLossWeight))
+      if (i != 0 && i != weighedBy)
         continue;
       values.push_back(value);
       attributes.push_back(func.getResultAttrDict(i));

@@ -3,6 +3,7 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/Entries.h"
+#include "passes/analysis/LossWeight.h"
 #include "passes/analysis/Mesh.h"
 #include "passes/analysis/Outputs.h"
 #include "passes/analysis/Programs.h"
@@ -13,7 +14,6 @@
 #include "passes/shard/NonFinite.h"
 #include "passes/shard/Updates.h"
 #include "support/ExactSum.h"
-#include "support/LossWeight.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -66,11 +66,11 @@ public:
         }
       }
     Operation *terminator = func.getBody().front().getTerminator();
+    std::optional<unsigned> weighedBy = findLossWeight(func);
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
       auto of = func.getResultAttrOfType<FlatSymbolRefAttr>(i, kGradientAttr);
       if (!of) {
-        if (auto name = func.getResultAttrOfType<StringAttr>(i, kMetricAttr);
-            name && name == kLossWeight)
+        if (i == weighedBy)
           weight = value;
         results.push_back({value, func.getResultAttrDict(i)});
         continue;

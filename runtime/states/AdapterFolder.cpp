@@ -4,6 +4,7 @@
 #include "runtime/states/AdapterFolder.h"
 
 #include "support/AdapterNames.h"
+#include "support/ModulePath.h"
 
 #include <nlohmann/json.hpp>
 
@@ -11,11 +12,6 @@
 #include <set>
 
 using namespace fsdp;
-
-static std::string getPath(const std::string &name) {
-  size_t dot = name.rfind('.');
-  return dot == std::string::npos ? "" : name.substr(0, dot);
-}
 
 /// PEFT's own fields are whole where they can be.
 static nlohmann::ordered_json toJson(double number) {
@@ -33,7 +29,7 @@ std::string fsdp::writeAdapterConfig(const plan::PlanT &plan) {
   std::set<std::string> targets, saved;
   bool isTurned = false;
   for (const auto &adapter : plan.adapters) {
-    targets.insert(getPath(plan.states[adapter->base]->name));
+    targets.insert(getModulePath(plan.states[adapter->base]->name));
     isTurned |= adapter->base_is_in_by_out &&
                 plan.states[adapter->down]->name.ends_with(".weight");
   }
@@ -42,7 +38,7 @@ std::string fsdp::writeAdapterConfig(const plan::PlanT &plan) {
                   settings.bias != plan::AdapterBias::none;
     if (state->role == plan::Role::parameter && !isOfAdapter(state->name) &&
         !isBias)
-      saved.insert(getPath(state->name));
+      saved.insert(getModulePath(state->name));
   }
   nlohmann::ordered_json json = {{"peft_type", "LORA"},
                                  {"task_type", nullptr},

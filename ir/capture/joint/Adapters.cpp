@@ -4,6 +4,7 @@
 #include "ir/capture/joint/Adapters.h"
 #include "support/AdapterNames.h"
 #include "support/Error.h"
+#include "support/ModulePath.h"
 #include "support/Pattern.h"
 
 #include <ATen/ops/convolution.h>
@@ -69,11 +70,6 @@ static c10::IValue *findArgument(const c10::OperatorHandle &op, Stack &stack,
 // Names
 //===----------------------------------------------------------------------===//
 
-static std::string getPath(const std::string &name) {
-  size_t dot = name.rfind('.');
-  return dot == std::string::npos ? "" : name.substr(0, dot);
-}
-
 static std::string getLast(const std::string &path) {
   return path.substr(path.rfind('.') + 1);
 }
@@ -92,7 +88,7 @@ static bool matchesPath(const std::vector<std::string> &patterns,
 /// Whether a module around the path is meant.
 static bool matchesAround(const std::vector<std::string> &patterns,
                           std::string path) {
-  for (path = getPath(path); !path.empty(); path = getPath(path))
+  for (path = getModulePath(path); !path.empty(); path = getModulePath(path))
     if (matchesPath(patterns, path))
       return true;
   return false;
@@ -143,8 +139,8 @@ void Adapters::freeze() {
     bool isTrained =
         std::ranges::any_of(state.names, [&](const std::string &name) {
           return matchesPath(request.alsoTrain, name) ||
-                 matchesPath(request.alsoTrain, getPath(name)) ||
-                 matchesAround(request.alsoTrain, getPath(name)) ||
+                 matchesPath(request.alsoTrain, getModulePath(name)) ||
+                 matchesAround(request.alsoTrain, getModulePath(name)) ||
                  (request.bias == TrainedBias::All && getLast(name) == "bias");
         });
     if (!isTrained)
@@ -160,7 +156,7 @@ bool Adapters::isOfOutput(const State &state, const AdaptedOperator &op) const {
                                                 "classifier"};
   return width == vocabulary ||
          std::ranges::any_of(state.names, [&](const std::string &name) {
-           return std::ranges::find(kNames, getLast(getPath(name))) !=
+           return std::ranges::find(kNames, getLast(getModulePath(name))) !=
                   std::end(kNames);
          });
 }
@@ -168,9 +164,9 @@ bool Adapters::isOfOutput(const State &state, const AdaptedOperator &op) const {
 /// Whether one of the patterns is the layer's own.
 bool Adapters::isNamed(const State &state) const {
   return std::ranges::any_of(state.names, [&](const std::string &name) {
-    return matchesPath(request.modules, getPath(name)) &&
-           !matchesPath(request.skip, getPath(name)) &&
-           !matchesAround(request.skip, getPath(name));
+    return matchesPath(request.modules, getModulePath(name)) &&
+           !matchesPath(request.skip, getModulePath(name)) &&
+           !matchesAround(request.skip, getModulePath(name));
   });
 }
 
@@ -182,7 +178,7 @@ bool Adapters::isChosen(const State &state, const AdaptedOperator &op) const {
   bool isLinear = op.kind == LayerKind::Linear || op.kind == LayerKind::Turned;
   return isLinear &&
          std::ranges::any_of(state.names, [&](const std::string &name) {
-           std::string path = getPath(name);
+           std::string path = getModulePath(name);
            if (matchesPath(request.skip, path) ||
                matchesAround(request.skip, path))
              return false;
@@ -238,7 +234,7 @@ const Adapters::Layer &Adapters::getLayer(size_t index,
                     "' of the model: what is added to the one would not be "
                     "added to the other; leave it out with skip_modules, or "
                     "train it with also_train");
-  layer.path = getPath(base.names.front());
+  layer.path = getModulePath(base.names.front());
   layer.op = &op;
   bool isEmbedding = op.kind == LayerKind::Embedding;
   const std::string prefix =

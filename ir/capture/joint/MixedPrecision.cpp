@@ -3,6 +3,7 @@
 
 #include "ir/capture/joint/MixedPrecision.h"
 #include "support/Error.h"
+#include "support/ModulePath.h"
 #include "support/Pattern.h"
 
 #include <ATen/core/grad_mode.h>
@@ -107,13 +108,6 @@ at::Tensor getArgument(const c10::FunctionSchema &schema, const Stack &stack,
   return {};
 }
 
-/// "net.0" of the parameter "net.0.weight".
-std::string getModule(const State &state) {
-  const std::string &name = state.names.front();
-  size_t dot = name.rfind('.');
-  return dot == std::string::npos ? "" : name.substr(0, dot);
-}
-
 /// "", "net", "net.0" for "net.0".
 std::vector<std::string> getAncestors(const std::string &path) {
   std::vector<std::string> all = {""};
@@ -172,9 +166,9 @@ c10::ScalarType MixedPrecision::getSeenDtype(const State &state) {
   c10::ScalarType own = state.type.dtype;
   if (state.role != StateRole::Parameter && state.role != StateRole::Frozen)
     return own;
-  return at::isFloatingType(own)
-             ? findScope(getModule(state))->policy->param.value_or(own)
-             : own;
+  return at::isFloatingType(own) ? findScope(getModulePath(state.names.front()))
+                                       ->policy->param.value_or(own)
+                                 : own;
 }
 
 c10::ScalarType MixedPrecision::getSeenDtype(const Input &input) {
@@ -186,7 +180,8 @@ c10::ScalarType MixedPrecision::getSeenDtype(const Input &input) {
 }
 
 c10::ScalarType MixedPrecision::getReduceDtype(const State &state) {
-  return findScope(getModule(state))->policy->reduce.value_or(state.type.dtype);
+  return findScope(getModulePath(state.names.front()))
+      ->policy->reduce.value_or(state.type.dtype);
 }
 
 //===----------------------------------------------------------------------===//

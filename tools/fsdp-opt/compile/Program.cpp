@@ -6,8 +6,8 @@
 #include "ir/capture/request/PrecisionAttr.h"
 #include "ir/fsdp/Fsdp.h"
 #include "ir/fsdp/NormRows.h"
+#include "passes/analysis/LossWeight.h"
 #include "passes/analysis/Programs.h"
-#include "support/LossWeight.h"
 #include "tools/fsdp-opt/compile/ConfigNotes.h"
 #include "tools/fsdp-opt/compile/DataInputs.h"
 #include "tools/fsdp-opt/compile/Mode.h"
@@ -60,17 +60,6 @@ static double getLossScale(ModuleOp module) {
       if (auto init = dyn_cast_or_null<FloatAttr>(state.getValueAttr()))
         return init.getValueAsDouble();
   return 1;
-}
-
-/// Whether the captured loss is multiplied by the share of its labels.
-static bool weighsLoss(ModuleOp module) {
-  for (func::FuncOp program : getPrograms(module))
-    for (unsigned i = 0; i < program.getNumResults(); ++i)
-      for (StringRef attr : {StringRef(kOutputAttr), StringRef(kMetricAttr)})
-        if (auto name = program.getResultAttrOfType<StringAttr>(i, attr);
-            name && name == kLossWeight)
-          return true;
-  return false;
 }
 
 OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
@@ -127,7 +116,7 @@ OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
                     ", which only capture applies; compile it from the model "
                     "file");
   if (config && !isForInference(*module) &&
-      config->weighsLoss != weighsLoss(*module))
+      config->weighsLoss != llvm::any_of(getPrograms(*module), findLossWeight))
     throw Error(ErrorId::ConfigNotSupported,
                 "'" + name + "' was captured with another loss_normalization " +
                     "than the config's, which only capture applies; compile "
