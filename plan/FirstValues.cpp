@@ -24,7 +24,7 @@ fsdp::checkInitializer(const plan::InitializerT &init,
                        std::span<const int64_t> shape, plan::DType dtype) {
   if (init.kind > InitKind::MAX)
     return "is of an unknown kind";
-  static constexpr size_t counts[] = {2, 4, 2, 0, 1};
+  static constexpr size_t counts[] = {2, 4, 2, 0, 1, 1, 0, 0};
   const std::vector<double> &arguments = init.arguments;
   size_t count = counts[static_cast<size_t>(init.kind)];
   if (arguments.size() != count)
@@ -53,6 +53,13 @@ fsdp::checkInitializer(const plan::InitializerT &init,
   case InitKind::eye:
     if (shape.size() != 2)
       return "needs a matrix";
+    break;
+  case InitKind::pissa:
+    if (arguments[0] < 0 || arguments[0] > 1000)
+      return "needs a number of iterations from 0 to 1000";
+    break;
+  case InitKind::loftq:
+  case InitKind::norms:
     break;
   case InitKind::rope:
     if (shape.size() != 1)

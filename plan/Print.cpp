@@ -218,7 +218,15 @@ void Printer::printTables() {
     auto name = [&](uint32_t state) { return quote(plan.states[state]->name); };
     line("  " + name(adapter->base) + " + " + formatNumber(adapter->scale) +
          " * " + name(adapter->up) + " @ " + name(adapter->down) +
-         (adapter->base_is_in_by_out ? ", transposed" : ""));
+         (adapter->experts
+              ? " of " + std::to_string(adapter->experts) + " experts"
+              : "") +
+         (adapter->base_is_in_by_out ? ", transposed" : "") +
+         (adapter->magnitude >= 0 ? ", to norms " + name(adapter->magnitude)
+                                  : "") +
+         (adapter->first_down >= 0 ? ", began with " + name(adapter->first_up) +
+                                         " @ " + name(adapter->first_down)
+                                   : ""));
   }
   line("\ninputs");
   for (const auto &input : plan.inputs)

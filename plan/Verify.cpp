@@ -12,6 +12,7 @@
 #include "plan/Shape.h"
 #include "plan/StateParts.h"
 #include "plan/Target.h"
+#include "plan/VerifyAdapters.h"
 #include "plan/VerifyProgram.h"
 #include "plan/VerifySteps.h"
 #include "support/Error.h"
@@ -313,57 +314,6 @@ void verifyRates(const PlanT &plan) {
   if (std::optional<std::string> problem = checkSchedule(
           "", *training.schedule, std::numeric_limits<double>::infinity()))
     refusePlan("the schedule", "is not valid: " + *problem);
-}
-
-/// What an export multiplies and adds up fits, and each matrix is in one
-/// adapter alone.
-void verifyAdapters(const PlanT &plan) {
-  std::set<uint32_t> known;
-  for (size_t i = 0; i < plan.adapters.size(); ++i) {
-    const plan::AdapterT &adapter = *plan.adapters[i];
-    std::string where = "adapter " + std::to_string(i);
-    for (uint32_t index : {adapter.base, adapter.down, adapter.up}) {
-      if (index >= plan.states.size())
-        refusePlan(where, "names a state that does not exist");
-      const plan::StateT &state = *plan.states[index];
-      bool isBase = index == adapter.base;
-      if (!known.insert(index).second)
-        refusePlan(where, "names the state '" + state.name + "' again");
-      // Those that the compiler put in are there without training, too.
-      bool mayBeFrozen = isBase || plan.adapter_settings;
-      if (!(state.role == plan::Role::frozen && mayBeFrozen) &&
-          !(state.role == plan::Role::parameter && !isBase))
-        refusePlan(where, "names the state '" + state.name +
-                              "', which is not " +
-                              (isBase ? "frozen" : "trained"));
-      if (!isFloat(modelDType(state)) || modelShape(plan, state).size() < 2)
-        refusePlan(where, "names the state '" + state.name +
-                              "', which is no matrix of numbers");
-    }
-    auto shapeOf = [&](uint32_t index) {
-      std::vector<int64_t> shape = modelShape(plan, *plan.states[index]);
-      // All states have sizes whose product is known.
-      for (; shape.size() > 2; shape.pop_back())
-        shape[shape.size() - 2] *= shape.back();
-      return shape;
-    };
-    std::vector<int64_t> base = shapeOf(adapter.base),
-                         down = shapeOf(adapter.down), up = shapeOf(adapter.up);
-    if (adapter.base_is_in_by_out)
-      std::swap(base[0], base[1]);
-    if (up[0] != base[0] || down[1] != base[1] || up[1] != down[0])
-      refusePlan(where, "has matrices that do not fit each other");
-    if (!std::isfinite(adapter.scale))
-      refusePlan(where, "has a scale that is no number");
-  }
-  if (!plan.adapter_settings)
-    return;
-  const plan::AdapterSettingsT &settings = *plan.adapter_settings;
-  if (plan.adapters.empty() || settings.bias > plan::AdapterBias::MAX ||
-      !std::isfinite(settings.alpha) || !(settings.dropout >= 0) ||
-      !(settings.dropout < 1))
-    refusePlan("the adapters' settings", "are of no adapters, or are no such "
-                                         "settings");
 }
 
 void verifyData(const PlanT &plan) {

@@ -145,9 +145,12 @@ LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     expected = 4;
     break;
   case InitKind::Rope:
+  case InitKind::Pissa:
     expected = 1;
     break;
   case InitKind::Eye:
+  case InitKind::Loftq:
+  case InitKind::Norms:
     break;
   }
   if (arguments.size() == expected)
@@ -259,11 +262,20 @@ QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 LogicalResult AdapterAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                   FlatSymbolRefAttr, FlatSymbolRefAttr,
-                                  FlatSymbolRefAttr, FloatAttr scale, bool) {
-  if (scale.getType().isF64() && scale.getValue().isFinite())
-    return success();
-  return emitError() << "expected a finite scale (f64) of an adapter, found "
-                     << scale;
+                                  FlatSymbolRefAttr, FloatAttr scale, bool,
+                                  FlatSymbolRefAttr,
+                                  FlatSymbolRefAttr firstDown,
+                                  FlatSymbolRefAttr firstUp, int64_t experts) {
+  if (!scale.getType().isF64() || !scale.getValue().isFinite())
+    return emitError() << "expected a finite scale (f64) of an adapter, found "
+                       << scale;
+  if (!firstDown != !firstUp)
+    return emitError() << "expected both matrices of which an adapter began, "
+                          "or none, found one";
+  if (experts < 0 || experts > std::numeric_limits<uint32_t>::max())
+    return emitError() << "expected a number of an adapter's experts, found "
+                       << experts;
+  return success();
 }
 
 LogicalResult FutureType::verify(function_ref<InFlightDiagnostic()> emitError,

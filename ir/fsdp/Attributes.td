@@ -222,12 +222,21 @@ def Fsdp_Adapter : Fsdp_Struct<"Adapter", "adapter"> {
     multiplied as it is; `down` is [rank, in] and `up` [out, rank]. The array of them
     stands on the module as `fsdp.adapters`; `fsdp-find-adapters` puts it there.
 
+    With a `magnitude` each of the sum's outs is brought to the norm that it says (DoRA).
+    `first_down` and `first_up` are where the two began if the base began without their
+    product. Of several `experts` the base has a dim in front, `down` is [experts * rank,
+    in] and `up` [out, rank * experts].
+
     Example: `#fsdp.adapter<base = @fc.weight, down = @a.weight, up = @b.weight, scale = 2.0>`
   }];
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$base,
                         "::mlir::FlatSymbolRefAttr":$down,
                         "::mlir::FlatSymbolRefAttr":$up, Fsdp_Real<"1">:$scale,
-                        Fsdp_Flag<"false">:$base_is_in_by_out);
+                        Fsdp_Flag<"false">:$base_is_in_by_out,
+                        OptionalParameter<"::mlir::FlatSymbolRefAttr">:$magnitude,
+                        OptionalParameter<"::mlir::FlatSymbolRefAttr">:$first_down,
+                        OptionalParameter<"::mlir::FlatSymbolRefAttr">:$first_up,
+                        Fsdp_Count<"0">:$experts);
 }
 
 #endif // FSDP_ATTRIBUTES_TD

@@ -114,7 +114,11 @@ def Fsdp_InitKind : Fsdp_Enum<"InitKind", "how first values are computed", [
   I32EnumAttrCase<"TruncNormal", 1, "trunc_normal">, // mean, std, a, b
   I32EnumAttrCase<"Uniform", 2, "uniform">,         // a, b
   I32EnumAttrCase<"Eye", 3, "eye">,
-  I32EnumAttrCase<"Rope", 4, "rope">                // theta
+  I32EnumAttrCase<"Rope", 4, "rope">,               // theta
+  // Of adapters, out of their bases:
+  I32EnumAttrCase<"Pissa", 5, "pissa">,             // iterations
+  I32EnumAttrCase<"Loftq", 6, "loftq">,
+  I32EnumAttrCase<"Norms", 7, "norms">
 ]>;
 
 def Fsdp_OnNonFinite

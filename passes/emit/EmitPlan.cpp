@@ -184,9 +184,16 @@ static LogicalResult emitAdapters(ModuleOp module, const StateTable &table,
     return success();
   for (auto adapter : adapters.getAsRange<AdapterAttr>()) {
     auto result = std::make_unique<plan::AdapterT>();
-    for (auto [name, number] : {std::pair(adapter.getBase(), &result->base),
-                                {adapter.getDown(), &result->down},
-                                {adapter.getUp(), &result->up}}) {
+    int64_t base = -1, down = -1, up = -1, magnitude = -1, firstDown = -1,
+            firstUp = -1;
+    for (auto [name, number] : {std::pair(adapter.getBase(), &base),
+                                {adapter.getDown(), &down},
+                                {adapter.getUp(), &up},
+                                {adapter.getMagnitude(), &magnitude},
+                                {adapter.getFirstDown(), &firstDown},
+                                {adapter.getFirstUp(), &firstUp}}) {
+      if (!name)
+        continue;
       StateOp state = table.lookup(name);
       if (!state)
         return module.emitError("expected a state of each matrix of an "
@@ -194,6 +201,23 @@ static LogicalResult emitAdapters(ModuleOp module, const StateTable &table,
                << name.getValue() << "'";
       *number = table.getIndex(state);
     }
+    auto first = dyn_cast_or_null<InitAttr>(
+        table.lookup(adapter.getDown()).getValueAttr());
+    if (first && first.getKind() == InitKind::Loftq &&
+        !table.lookup(adapter.getBase()).getQuantized())
+      return module.emitError("'")
+             << adapter.getDown().getValue()
+             << "' begins with what quantize loses of '"
+             << adapter.getBase().getValue()
+             << "', which is not quantized; leave its layer out with adapter: "
+                "{skip_modules: …}, or quantize it, too";
+    result->base = static_cast<uint32_t>(base);
+    result->down = static_cast<uint32_t>(down);
+    result->up = static_cast<uint32_t>(up);
+    result->magnitude = static_cast<int32_t>(magnitude);
+    result->first_down = static_cast<int32_t>(firstDown);
+    result->first_up = static_cast<int32_t>(firstUp);
+    result->experts = static_cast<uint32_t>(adapter.getExperts());
     result->scale = adapter.getScale().getValueAsDouble();
     result->base_is_in_by_out = adapter.getBaseIsInByOut();
     plan.adapters.push_back(std::move(result));

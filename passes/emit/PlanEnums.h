@@ -187,6 +187,9 @@ struct PlanEnum<InitKind> {
       {InitKind::Uniform, Plan::uniform},
       {InitKind::Eye, Plan::eye},
       {InitKind::Rope, Plan::rope},
+      {InitKind::Pissa, Plan::pissa},
+      {InitKind::Loftq, Plan::loftq},
+      {InitKind::Norms, Plan::norms},
   };
 };
 static_assert(isNumbering(PlanEnum<InitKind>::table,

@@ -154,12 +154,15 @@ static llvm::json::Object describeRow(DictionaryAttr row) {
 static llvm::json::Array describeAdapters(ModuleOp module) {
   llvm::json::Array all;
   if (auto adapters = module->getAttrOfType<ArrayAttr>(kAdaptersAttr))
-    for (auto adapter : adapters.getAsRange<AdapterAttr>())
-      all.push_back(
-          llvm::json::Object{{"base", adapter.getBase().getValue()},
+    for (auto adapter : adapters.getAsRange<AdapterAttr>()) {
+      llvm::json::Object row{{"base", adapter.getBase().getValue()},
                              {"down", adapter.getDown().getValue()},
                              {"up", adapter.getUp().getValue()},
-                             {"scale", adapter.getScale().getValueAsDouble()}});
+                             {"scale", adapter.getScale().getValueAsDouble()}};
+      if (FlatSymbolRefAttr magnitude = adapter.getMagnitude())
+        row["magnitude"] = magnitude.getValue();
+      all.push_back(std::move(row));
+    }
   return all;
 }
 

@@ -481,7 +481,7 @@ private:
       adapters.push_back(AdapterAttr::get(
           &getContext(), name(each.base.matrix), name(each.down.matrix),
           name(each.up.matrix), getReal(&getContext(), each.scale),
-          !each.base.isTransposed));
+          !each.base.isTransposed, {}, {}, {}, /*experts=*/0));
       if (isAsked)
         remark::passed(each.up.op->getLoc(),
                        nameDecision("adapters", "Mergeable", func))

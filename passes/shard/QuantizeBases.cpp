@@ -93,6 +93,8 @@ private:
     Type element = type.getElementType();
     if (state.getRole() == Role::Parameter)
       return "it is trained";
+    if (starts.contains(state.getSymName()))
+      return "it is where an adapter began";
     if (type.getRank() < 2 || type.getNumElements() == 0)
       return "it is no matrix";
     if (!element.isF32() && !element.isBF16() && !element.isF16())
@@ -107,6 +109,12 @@ private:
 
   LogicalResult choose(ModuleOp module, SmallVectorImpl<StateOp> &chosen) {
     llvm::StringMap<std::string> matched; // by pattern: why nothing came of it
+    if (auto adapters = module->getAttrOfType<ArrayAttr>(kAdaptersAttr))
+      for (auto adapter : adapters.getAsRange<AdapterAttr>())
+        for (FlatSymbolRefAttr first :
+             {adapter.getFirstDown(), adapter.getFirstUp()})
+          if (first)
+            starts.insert(first.getValue());
     for (StateOp state : module.getOps<StateOp>()) {
       if (!isParameter(state))
         continue;
@@ -248,6 +256,7 @@ private:
 
   QuantizeAttr told;
   llvm::StringMap<StringRef> classes; ///< of modules, by path
+  llvm::StringSet<> starts;           ///< what adapters began with
   llvm::StringSet<> skipped;          ///< patterns of `skip` that match
   CastList casts;
 };

@@ -218,7 +218,7 @@ void Session::Impl::initialize(const SessionOptions &options) {
     checks.emplace(plan, *model, needsValue);
   loadStates(plan, place.fabric.rank(), place.arenas, model ? &*model : nullptr,
              weights ? &*weights : nullptr, needsValue,
-             checks ? &*checks : nullptr);
+             checks ? &*checks : nullptr, &place.fabric);
   if (checks)
     checks->finish(place.fabric);
   if (checkpoint) {

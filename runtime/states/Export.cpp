@@ -1,7 +1,7 @@
 //===- Export.cpp - Unsharded weights into files --------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "runtime/states/Export.h"
+#include "runtime/states/Exporter.h"
 
 #include "plan/DType.h"
 #include "plan/Quantized.h"
@@ -17,6 +17,7 @@
 #include "support/AtomicFile.h"
 #include "support/Error.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <nlohmann/json.hpp>
@@ -63,97 +64,22 @@ static std::vector<ExportedState> listExported(const plan::PlanT &plan,
   return all;
 }
 
-namespace {
-
-class Exporter {
-public:
-  Exporter(const plan::PlanT &plan, const Arenas &arenas, Fabric &fabric,
-           const std::string &key, Exported what);
-  void open(const std::string &path);
-  void openFolder(const std::string &path, uint64_t shardBytes);
-  void addAdapterFolder(const std::string &path);
-  void run();
-
-private:
-  struct Place {
-    size_t file;
-    uint64_t offset;
-  };
-  struct Entry {
-    const plan::StateT *state;
-    size_t home; ///< the state whose bytes it lies in
-    std::vector<std::string> names;
-    const plan::AdapterT *adapter = nullptr; ///< that is added to it
-    std::vector<Place> places;               ///< one for each name
-  };
-  /// Tensors of one file, and the entries that they belong to.
-  struct Contents {
-    std::vector<TensorToStore> tensors;
-    std::vector<size_t> owners;
-    uint64_t bytes = 0;
-  };
-
-  Entry makeEntry(const ExportedState &each) const;
-  std::vector<Contents> divide(uint64_t shardBytes);
-  void addFile(const std::string &path, Contents contents);
-  bool isWriter() const { return fabric.rank() == 0; }
-
-  /// What all ranks of a grid hold of one state, or of the members of one flat
-  /// state.
-  struct Home {
-    const plan::StateT *state;
-    std::vector<const Entry *> entries;
-  };
-  /// Elements [first, first + count) of what each of `ranks` holds of a home,
-  /// one rank's behind the other's.
-  struct Block {
-    const std::vector<int> &ranks;
-    const char *data;
-    uint64_t first, count;
-  };
-  /// Neighbouring bytes of a tensor.
-  struct Run {
-    uint64_t at;
-    std::string_view bytes;
-  };
-
-  std::vector<Home> homes() const;
-  Communicator *getCommunicator(const std::vector<const plan::GroupT *> &cuts,
-                                const std::vector<int> &ranks);
-  void gather(const Home &home);
-  void gatherAdapters(const Home &home);
-  void write(const Entry &entry, const Block &block);
-  void write(const Entry &entry, std::vector<Run> runs);
-  void writeNumbers(const Entry &entry, const Block &block);
-  void store(const Entry &entry, const Run &run);
-
-  const plan::PlanT &plan;
-  const Arenas &arenas;
-  Fabric &fabric;
-  const std::string key;
-  const bool asPeft; ///< a folder is one of its
-  // On rank 0:
-  std::vector<std::unique_ptr<AtomicFile>> files;
-  std::optional<AtomicFile> index;
-  std::string replaced; ///< a file that readers would prefer to the new ones
-  std::vector<Entry> entries;
-  std::vector<Entry> matrices; ///< of adapters, which are written nowhere
-  std::set<size_t> gathered;   ///< homes of these
-  std::map<const plan::StateT *, at::Tensor> held;
-  std::map<const plan::StateT *, MergedDelta> deltas; ///< of bases
-  std::map<std::vector<int>, std::unique_ptr<Communicator>> communicators;
-};
-
 Exporter::Exporter(const plan::PlanT &plan, const Arenas &arenas,
                    Fabric &fabric, const std::string &key, Exported what)
     : plan(plan), arenas(arenas), fabric(fabric), key(key),
       asPeft(what == Exported::Trained && plan.adapter_settings) {
   for (const ExportedState &each : listExported(plan, what)) {
     entries.push_back(makeEntry(each));
-    if (each.adapter)
-      for (size_t matrix : {each.adapter->down, each.adapter->up})
-        matrices.push_back(makeEntry({matrix, {}}));
+    if (!each.adapter)
+      continue;
+    for (int64_t matrix :
+         {int64_t(each.adapter->down), int64_t(each.adapter->up),
+          int64_t(each.adapter->magnitude)})
+      if (matrix >= 0)
+        matrices.push_back(makeEntry({static_cast<size_t>(matrix), {}}));
   }
+  if (what == Exported::Trained)
+    addWidened();
 }
 
 Exporter::Entry Exporter::makeEntry(const ExportedState &each) const {
@@ -162,7 +88,9 @@ Exporter::Entry Exporter::makeEntry(const ExportedState &each) const {
           state.flat < 0 ? each.state : static_cast<size_t>(state.flat),
           each.names,
           each.adapter,
-          {}};
+          {},
+          /*widened=*/-1,
+          /*first=*/nullptr};
 }
 
 /// All tensors, in files of at most `shardBytes` or one tensor.
@@ -170,7 +98,7 @@ std::vector<Exporter::Contents> Exporter::divide(uint64_t shardBytes) {
   std::vector<Contents> all(1);
   for (size_t i = 0; i < entries.size(); ++i) {
     const plan::StateT &state = *entries[i].state;
-    std::vector<int64_t> shape = modelShape(plan, state);
+    std::vector<int64_t> shape = shapeOf(entries[i]);
     plan::DType dtype = modelDType(state);
     uint64_t bytes = *checkedExtent(shape, {}, dtypeBytes(dtype));
     for (const std::string &name : entries[i].names) {
@@ -233,19 +161,6 @@ void Exporter::openFolder(const std::string &path, uint64_t shardBytes) {
                    .dump(2) +
                "\n");
   replaced = single;
-}
-
-/// What PeftModel.from_pretrained reads: one file, under the names that its
-/// modules have around those of the model.
-void Exporter::addAdapterFolder(const std::string &path) {
-  namespace fs = std::filesystem;
-  for (Entry &entry : entries)
-    for (std::string &name : entry.names)
-      name = std::string(kPeftPrefix) + name;
-  addFile((fs::path(path) / kAdapterWeights).string(),
-          std::move(divide(UINT64_MAX).front()));
-  index.emplace((fs::path(path) / kAdapterConfig).string());
-  index->write(writeAdapterConfig(plan));
 }
 
 /// In the order of the states; the members of a flat one are at its place.
@@ -416,47 +331,22 @@ void Exporter::store(const Entry &entry, const Run &run) {
     uint64_t element = dtypeBytes(dtype);
     sums = std::make_unique<char[]>(bytes.size());
     std::memcpy(sums.get(), bytes.data(), bytes.size());
-    delta->second.addTo(
-        at::from_blob(sums.get(),
-                      {static_cast<int64_t>(bytes.size() / element)},
-                      toScalarType(dtype)),
-        static_cast<int64_t>(run.at / element));
+    at::Tensor elements = at::from_blob(
+        sums.get(), {static_cast<int64_t>(bytes.size() / element)},
+        toScalarType(dtype));
+    auto first = static_cast<int64_t>(run.at / element);
+    if (isMeasuring) {
+      if (delta->second.hasMagnitude())
+        delta->second.measure(elements, first);
+      return;
+    }
+    delta->second.addTo(elements, first);
     bytes = {sums.get(), bytes.size()};
   }
+  if (isMeasuring)
+    return;
   for (const Place &place : entry.places)
     files[place.file]->writeAt(place.offset + run.at, bytes);
-}
-
-/// Rank 0 then has what is added to the home's bases. All ranks move the same,
-/// of a flat state all matrices that it has.
-void Exporter::gatherAdapters(const Home &home) {
-  deltas.clear();
-  for (const Entry *base : home.entries) {
-    if (!base->adapter)
-      continue;
-    const plan::StateT *down = plan.states[base->adapter->down].get();
-    const plan::StateT *up = plan.states[base->adapter->up].get();
-    for (const Entry &each : matrices) {
-      if ((each.state != down && each.state != up) ||
-          !gathered.insert(each.home).second)
-        continue;
-      Home of{plan.states[each.home].get(), {}};
-      for (const Entry &member : matrices)
-        if (member.home == each.home) {
-          of.entries.push_back(&member);
-          if (isWriter())
-            held[member.state] = at::empty(wholeShape(plan, *member.state),
-                                           toScalarType(member.state->dtype));
-        }
-      gather(of);
-    }
-    if (!isWriter())
-      continue;
-    deltas.emplace(base->state,
-                   MergedDelta(*base->adapter, held.at(down), held.at(up)));
-    held.erase(down);
-    held.erase(up);
-  }
 }
 
 void Exporter::run() {
@@ -464,6 +354,8 @@ void Exporter::run() {
     gatherAdapters(home);
     gather(home);
   }
+  if (isWriter())
+    writeWidened();
   for (const auto &file : files)
     file->commit();
   if (index)
@@ -475,8 +367,6 @@ void Exporter::run() {
   // Nobody is done before the file is there.
   fabric.exchange(key, "written");
 }
-
-} // namespace
 
 bool fsdp::isExportFolder(const std::string &path) {
   std::error_code code;

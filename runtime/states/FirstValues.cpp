@@ -10,6 +10,7 @@
 #include "runtime/weights/Initializer.h"
 #include "support/Error.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
@@ -53,9 +54,9 @@ static void initialize(const plan::StateT &state, plan::DType dtype,
 
 FirstValues::FirstValues(const plan::PlanT &plan, const plan::StateT &state,
                          const ModelFile *model, const WeightReader *weights,
-                         RecordChecks *checks)
+                         RecordChecks *checks, const AdapterStarts *starts)
     : plan(plan), state(state), model(model), weights(weights), checks(checks),
-      dtype(modelDType(state)), shape(modelShape(plan, state)),
+      starts(starts), dtype(modelDType(state)), shape(modelShape(plan, state)),
       strides(contiguousStrides(shape)), element(dtypeBytes(dtype)) {
   for (size_t i = 1; i < shape.size(); ++i)
     rowElements *= static_cast<uint64_t>(shape[i]);
@@ -78,7 +79,7 @@ void FirstValues::read(const Region &region, std::span<const int64_t> toStrides,
   forEachRun(region.size, strides, toStrides,
              [&](uint64_t a, uint64_t b, uint64_t count) {
                readRun(begin + a, count, to + b * element);
-               note(begin + a, count, to + b * element);
+               finish(begin + a, count, to + b * element);
              });
 }
 
@@ -101,7 +102,7 @@ void FirstValues::readQuantized(const Region &region,
     uint64_t count =
         std::min(static_cast<uint64_t>(rows) * kElements, all - first);
     readRun(first, count, read.data());
-    note(first, count, read.data());
+    finish(first, count, read.data());
     auto size = static_cast<int64_t>(count);
     at::from_blob(wide.data(), {size}, at::kFloat)
         .copy_(at::from_blob(read.data(), {size}, toScalarType(dtype)));
@@ -146,20 +147,36 @@ void FirstValues::readBlocks(const Region &region,
                  char *own = to + (at + b) * element;
                  std::memcpy(own, buffer.data() + (from + a) * element,
                              count * element);
-                 note(begin + from + a, count, own);
+                 finish(begin + from + a, count, own);
                });
   }
 }
 
-void FirstValues::note(uint64_t first, uint64_t count, const char *data) const {
+void FirstValues::finish(uint64_t first, uint64_t count, char *data) const {
   if (checks && state.source && state.source->strides.empty())
     checks->note(state, first * element, count * element, data);
+  if (const MergedDelta *taken = starts ? starts->findTaken(state) : nullptr)
+    taken->addTo(
+        at::from_blob(data, {static_cast<int64_t>(count)}, toScalarType(dtype)),
+        static_cast<int64_t>(first));
+}
+
+at::Tensor FirstValues::readWhole() const {
+  at::Tensor whole = at::empty(shape, toScalarType(dtype));
+  readRun(0, *checkedElements(shape), static_cast<char *>(whole.data_ptr()));
+  return whole;
 }
 
 /// Elements [first, first + count) of the model's tensor.
 void FirstValues::readRun(uint64_t first, uint64_t count, char *to) const {
   if (count == 0)
     return;
+  if (const at::Tensor *value = starts ? starts->find(state) : nullptr) {
+    std::memcpy(to,
+                static_cast<const char *>(value->data_ptr()) + first * element,
+                count * element);
+    return;
+  }
   if (state.source && !state.source->strides.empty())
     return readStrided(first, count, to);
   if (state.source) {

@@ -5,6 +5,7 @@
 #define FSDP_RUNTIME_STATES_FIRSTVALUES_H
 
 #include "plan/plan_generated.h"
+#include "runtime/states/AdapterStarts.h"
 #include "runtime/states/ModelFile.h"
 #include "runtime/states/RecordChecks.h"
 #include "runtime/states/Regions.h"
@@ -21,15 +22,19 @@ namespace fsdp {
 class FirstValues {
 public:
   /// `model` may be null if the state has no source, `weights` if it has no
-  /// weight; `checks`, if not null, are told what is read of the model file.
+  /// weight; `checks`, if not null, are told what is read of the model file;
+  /// `starts` may be null if nothing begins with numbers of an adapter's base.
   FirstValues(const plan::PlanT &plan, const plan::StateT &state,
               const ModelFile *model, const WeightReader *weights,
-              RecordChecks *checks);
+              RecordChecks *checks, const AdapterStarts *starts = nullptr);
 
   /// The elements of `region`, the first one to `to`, the others behind it by
   /// `strides`, in elements. Holds some MiB. Throws fsdp::Error.
   void read(const Region &region, std::span<const int64_t> strides,
             char *to) const;
+
+  /// All of the model's tensor, in its type.
+  at::Tensor readWhole() const;
 
 private:
   uint64_t rowBytes() const { return rowElements * element; }
@@ -40,13 +45,15 @@ private:
   void readRun(uint64_t first, uint64_t count, char *to) const;
   void readStrided(uint64_t first, uint64_t count, char *to) const;
   void copyInit(uint64_t first, uint64_t count, char *to) const;
-  void note(uint64_t first, uint64_t count, const char *data) const;
+  /// Tells `checks` of what was read, and makes the first value of it.
+  void finish(uint64_t first, uint64_t count, char *data) const;
 
   const plan::PlanT &plan;
   const plan::StateT &state;
   const ModelFile *model;
   const WeightReader *weights;
   RecordChecks *checks;
+  const AdapterStarts *starts;
   const plan::DType dtype;            ///< of the model's tensor,
   const std::vector<int64_t> shape;   ///< whose shape this is,
   const std::vector<int64_t> strides; ///< row-major

@@ -107,7 +107,12 @@ std::vector<ExportedState> fsdp::listMerged(const plan::PlanT &plan) {
   std::set<size_t> merged;
   for (const auto &adapter : plan.adapters) {
     bases[adapter->base] = adapter.get();
-    merged.insert({adapter->down, adapter->up});
+    for (int64_t index :
+         {int64_t(adapter->down), int64_t(adapter->up),
+          int64_t(adapter->magnitude), int64_t(adapter->first_down),
+          int64_t(adapter->first_up)})
+      if (index >= 0)
+        merged.insert(static_cast<size_t>(index));
   }
   WrapperNames wrappers(plan);
   std::vector<ExportedState> all;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 using namespace fsdp;
 
@@ -32,7 +33,12 @@ void fsdp::setSeed(const plan::PlanT &plan, const Arenas &arenas,
 void fsdp::loadStates(const plan::PlanT &plan, int rank, const Arenas &arenas,
                       const ModelFile *model, const WeightReader *weights,
                       const std::function<bool(const plan::StateT &)> &isWanted,
-                      RecordChecks *checks) {
+                      RecordChecks *checks, Fabric *fabric) {
+  std::optional<AdapterStarts> starts;
+  if (fabric && needsAdapterStarts(plan))
+    starts.emplace(plan, *fabric, isWanted, [&](const plan::StateT &state) {
+      return FirstValues(plan, state, model, weights, nullptr).readWhole();
+    });
   for (const auto &state : plan.states)
     if (state->layout == plan::Layout::flat)
       arenas.of(*state).fill(state->offset, 0, state->bytes);
@@ -53,7 +59,8 @@ void fsdp::loadStates(const plan::PlanT &plan, int rank, const Arenas &arenas,
                     room * element);
     if (elements != room)
       std::memset(to.data(), 0, room * element);
-    FirstValues values(plan, *state, model, weights, checks);
+    FirstValues values(plan, *state, model, weights, checks,
+                       starts ? &*starts : nullptr);
     for (const Part &part : parts)
       values.read(part.region, part.strides,
                   to.data() + (part.first - begin) * element);

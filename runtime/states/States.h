@@ -5,6 +5,7 @@
 #define FSDP_RUNTIME_STATES_STATES_H
 
 #include "plan/plan_generated.h"
+#include "runtime/comm/Communicator.h"
 #include "runtime/device/Arenas.h"
 #include "runtime/states/ModelFile.h"
 #include "runtime/states/RecordChecks.h"
@@ -20,13 +21,14 @@ bool needsModelFile(const plan::PlanT &plan);
 /// Gives every state of `rank` that `isWanted` its part of its first value;
 /// padding is zero, and so is what of flat states is not wanted. `model` may be
 /// null if no such state has a source, `weights` if none has a weight. `checks`
-/// is told what is read of the model file. Throws fsdp::Error.
+/// is told what is read of the model file. With a `fabric` it is collective, as
+/// it has to be where needsAdapterStarts. Throws fsdp::Error.
 void loadStates(
     const plan::PlanT &plan, int rank, const Arenas &arenas,
     const ModelFile *model, const WeightReader *weights,
     const std::function<bool(const plan::StateT &)> &isWanted =
         [](const plan::StateT &) { return true; },
-    RecordChecks *checks = nullptr);
+    RecordChecks *checks = nullptr, Fabric *fabric = nullptr);
 
 /// Lets random sequences begin at `seed` in place of the artifact's.
 void setSeed(const plan::PlanT &plan, const Arenas &arenas, uint64_t seed);

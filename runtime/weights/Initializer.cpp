@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <stdexcept>
 #include <type_traits>
 
 using namespace fsdp;
@@ -182,7 +183,12 @@ void fsdp::computeElements(const plan::InitializerT &init,
       to[i] = 1 / std::pow(theta, T(2 * (first + i)) / size);
     return;
   }
+  case InitKind::pissa:
+  case InitKind::loftq:
+  case InitKind::norms:
+    break;
   }
+  throw std::logic_error("what a base says is not computed by element");
 }
 
 template void fsdp::computeElements(const plan::InitializerT &,

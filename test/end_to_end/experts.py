@@ -140,4 +140,5 @@ def main():
     run_cases(cases, arguments.only)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -63,6 +63,9 @@ CONFIGS = {
     "adapters, means over labels": ("llama", {"mesh": {"dp_shard": 2}, "loss_normalization": "tokens", "eval": {"data": "valid.safetensors"}, "adapter": {
         "name": "lora", "r": 4, "alpha": 6, "dropout": 0.1, "rslora": True, "modules": ["q", "*.up"], "skip_modules": "*layers.1*", "also_train": "*norm*",
         "bias": "lora_only", "init": "gaussian", "lr_b_ratio": 4}}),
+    "adapters out of their bases": ("gpt", {"mesh": {"dp_shard": 2}, "adapter": {
+        "r": 4, "dora": True, "init": "pissa_niter_2", "modules": "all-linear", "layers": [0]}}),
+    "adapted parameters": ("gpt", {"mesh": {"dp_shard": 2}, "adapter": {"r": 4, "parameters": "position"}}),
     "tensor parallel": ("llama", {"mesh": {"dp_shard": 2, "tp": 2}, "tp_plan": "auto", "sequence_parallel": True}),
     "context parallel": ("llama", {"mesh": {"dp_shard": 1, "cp": 2}, "context_parallel_rotate_method": "ring"}),
     "scheduled": ("gpt", {**CUDA, "cluster": "h100x8", "schedule": "auto", "memory_budget": "40GiB"}),

@@ -2,42 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/joint/Adapters.h"
+#include "ir/capture/joint/AdaptedOperators.h"
 #include "support/AdapterNames.h"
 #include "support/Error.h"
 #include "support/ModulePath.h"
 #include "support/Pattern.h"
 
-#include <ATen/ops/convolution.h>
-#include <ATen/ops/dropout.h>
-#include <ATen/ops/linear.h>
-
 #include <algorithm>
+#include <cctype>
 #include <regex>
+#include <sstream>
 #include <string_view>
 
 using namespace fsdp;
 using namespace fsdp::capture;
 
-namespace {
-
 using Stack = std::vector<c10::IValue>;
-
-enum class LayerKind {
-  Linear,      ///< [out, in]
-  Turned,      ///< [in, out], as transformers' Conv1D
-  Embedding,   ///< [rows, width]
-  Convolution, ///< [out, in, …]
-};
-
-} // namespace
-
-/// An operator that computes a layer.
-struct fsdp::capture::AdaptedOperator {
-  std::string_view name;
-  LayerKind kind;
-  std::string_view input; ///< what dropout is applied to; empty: nothing
-  std::string_view weight, bias;
-};
 
 static constexpr AdaptedOperator kOperators[] = {
     {"aten::linear", LayerKind::Linear, "input", "weight", "bias"},
@@ -49,16 +29,16 @@ static constexpr AdaptedOperator kOperators[] = {
     {"aten::_convolution", LayerKind::Convolution, "input", "weight", "bias"},
 };
 
-static const AdaptedOperator *findOperator(const c10::OperatorHandle &op) {
+const AdaptedOperator *
+fsdp::capture::findAdaptedOperator(const c10::OperatorHandle &op) {
   const auto *found =
       std::ranges::find(kOperators, std::string_view(op.operator_name().name),
                         &AdaptedOperator::name);
   return found == std::end(kOperators) ? nullptr : found;
 }
 
-/// The call's argument; null if the operator has none of that name.
-static c10::IValue *findArgument(const c10::OperatorHandle &op, Stack &stack,
-                                 std::string_view name) {
+c10::IValue *fsdp::capture::findArgument(const c10::OperatorHandle &op,
+                                         Stack &stack, std::string_view name) {
   const std::vector<c10::Argument> &arguments = op.schema().arguments();
   for (size_t i = 0; i < arguments.size(); ++i)
     if (arguments[i].name() == name)
@@ -74,8 +54,8 @@ static std::string getLast(const std::string &path) {
   return path.substr(path.rfind('.') + 1);
 }
 
-static bool matchesPath(const std::vector<std::string> &patterns,
-                        const std::string &path) {
+bool fsdp::capture::matchesPath(const std::vector<std::string> &patterns,
+                                const std::string &path) {
   return std::ranges::any_of(patterns, [&](const std::string &pattern) {
     if (pattern.starts_with(kRegexPrefix))
       return std::regex_match(path,
@@ -130,6 +110,7 @@ Adapters::Adapters(const AdapterRequest &wanted, AdapterHost owner)
                       "model without them");
   }
   freeze();
+  findStacked();
 }
 
 void Adapters::freeze() {
@@ -170,8 +151,23 @@ bool Adapters::isNamed(const State &state) const {
   });
 }
 
+/// The first number in a path is that of a module in a list of them.
+bool Adapters::isInLayers(const State &state) const {
+  if (request.layers.empty())
+    return true;
+  std::istringstream parts(getModulePath(state.names.front()));
+  for (std::string part; std::getline(parts, part, '.');)
+    if (!part.empty() && std::ranges::all_of(part, [](unsigned char each) {
+          return std::isdigit(each);
+        }))
+      return std::ranges::find(request.layers, std::stoll(part)) !=
+             request.layers.end();
+  return false;
+}
+
 bool Adapters::isChosen(const State &state, const AdaptedOperator &op) const {
-  if (state.role != StateRole::Frozen || !at::isFloatingType(state.type.dtype))
+  if (state.role != StateRole::Frozen ||
+      !at::isFloatingType(state.type.dtype) || !isInLayers(state))
     return false;
   if (isNamed(state))
     return true;
@@ -203,181 +199,28 @@ void Adapters::noteReads(const c10::OperatorHandle &op, const Stack &stack) {
 }
 
 //===----------------------------------------------------------------------===//
-// What is computed
-//===----------------------------------------------------------------------===//
-
-at::Tensor Adapters::declare(const std::string &name, const State &base,
-                             std::vector<int64_t> sizes, FirstValue first) {
-  State state;
-  state.names = {name};
-  // As PEFT: adapters of models in few bits are float32.
-  c10::ScalarType dtype = base.type.dtype;
-  if (c10::elementSize(dtype) < 4)
-    dtype = c10::kFloat;
-  state.type = TensorType::contiguous(dtype, std::move(sizes));
-  state.first = first;
-  return host.declare(std::move(state));
-}
-
-const Adapters::Layer &Adapters::getLayer(size_t index,
-                                          const AdaptedOperator &op) {
-  auto [at, isNew] = layers.try_emplace(index);
-  Layer &layer = at->second;
-  if (!isNew)
-    return layer;
-  // A copy: more states are declared.
-  const State base = host.graph.states[index];
-  if (base.names.size() > 1)
-    throw Error(ErrorId::ConfigNotSupported,
-                "'adapter' means " + quote(base) + ", which is also '" +
-                    base.names[1] +
-                    "' of the model: what is added to the one would not be "
-                    "added to the other; leave it out with skip_modules, or "
-                    "train it with also_train");
-  layer.path = getModulePath(base.names.front());
-  layer.op = &op;
-  bool isEmbedding = op.kind == LayerKind::Embedding;
-  const std::string prefix =
-      layer.path + (isEmbedding ? ".lora_embedding_" : ".lora_");
-  const std::string suffix = isEmbedding ? "" : ".weight";
-  std::vector<int64_t> down = base.type.sizes, up = down;
-  int64_t rank = request.rank, out = down[0];
-  if (op.kind == LayerKind::Turned || isEmbedding)
-    std::swap(down[0], down[1]);
-  out = down[0];
-  down[0] = rank;
-  up.assign(down.size(), 1);
-  up[0] = out;
-  up[1] = rank;
-  int64_t fan = 1;
-  for (size_t i = 1; i < down.size(); ++i)
-    fan *= down[i];
-  double bound = fan ? 1 / std::sqrt(static_cast<double>(fan)) : 0;
-  FirstValue random{FirstValue::Kind::Uniform, -bound, bound};
-  if (request.init == AdapterInit::Gaussian)
-    random = {FirstValue::Kind::Normal, 0, 1 / static_cast<double>(rank)};
-  FirstValue zero{FirstValue::Kind::Zero};
-  // PEFT begins embeddings the other way round.
-  if (isEmbedding)
-    random = {FirstValue::Kind::Normal, 0, 1};
-  layer.down =
-      declare(prefix + "A" + suffix, base, down, isEmbedding ? zero : random);
-  layer.up =
-      declare(prefix + "B" + suffix, base, up, isEmbedding ? random : zero);
-  if (request.bias == TrainedBias::LoraOnly)
-    for (size_t i = 0; i < host.graph.states.size(); ++i)
-      if (host.graph.states[i].names.front() == layer.path + ".bias")
-        host.train(i);
-  host.graph.adapters->layers.push_back(
-      {base.names.front(), prefix + "A" + suffix, prefix + "B" + suffix,
-       op.kind == LayerKind::Turned || isEmbedding});
-  return layer;
-}
-
-/// The layer itself is called with what is put in its matrix's place.
-static at::Tensor callWith(const c10::OperatorHandle &op,
-                           const AdaptedOperator &known, Stack stack,
-                           const at::Tensor &weight) {
-  *findArgument(op, stack, known.weight) = weight;
-  if (c10::IValue *bias = findArgument(op, stack, known.bias))
-    *bias = c10::IValue();
-  op.callBoxed(stack);
-  return stack.back().toTensor();
-}
-
-/// A convolution of single points.
-static at::Tensor mixChannels(const at::Tensor &input, const at::Tensor &up) {
-  std::vector<int64_t> ones(up.dim() - 2, 1), zeros(up.dim() - 2, 0);
-  return at::convolution(input, up, {}, ones, zeros, ones,
-                         /*transposed=*/false, zeros, /*groups=*/1);
-}
-
-/// Of convolutions, only those that a matrix of channels can be merged into.
-static void checkConvolution(const c10::OperatorHandle &op, Stack &stack,
-                             const std::string &path) {
-  c10::IValue *groups = findArgument(op, stack, "groups");
-  c10::IValue *transposed = findArgument(op, stack, "transposed");
-  if ((groups && groups->toInt() != 1) || (transposed && transposed->toBool()))
-    throw Error(ErrorId::ConfigNotSupported,
-                "'adapter' means '" + path +
-                    "', a convolution in groups or a transposed one, for "
-                    "which there are no adapters; leave it out with "
-                    "skip_modules");
-}
-
-bool Adapters::call(const c10::OperatorHandle &op, Stack &stack) {
-  if (isInside)
-    return false;
-  const AdaptedOperator *known = findOperator(op);
-  c10::IValue *weight =
-      known ? findArgument(op, stack, known->weight) : nullptr;
-  std::optional<size_t> state = weight ? findState(*weight) : std::nullopt;
-  if (state && known->kind == LayerKind::Embedding)
-    // Of tokens, which are more than positions and kinds of segments.
-    vocabulary = std::max(vocabulary, host.graph.states[*state].type.sizes[0]);
-  if (!state || host.graph.states[*state].type.sizes.size() < 2 ||
-      (!layers.contains(*state) &&
-       !isChosen(host.graph.states[*state], *known))) {
-    noteReads(op, stack);
-    return false;
-  }
-  const Layer &layer = getLayer(*state, *known);
-  if (known->kind == LayerKind::Convolution)
-    checkConvolution(op, stack, layer.path);
-  struct Inside {
-    explicit Inside(bool &flag) : flag(flag) { flag = true; }
-    ~Inside() { flag = false; }
-    bool &flag;
-  } inside(isInside);
-
-  Stack own(stack.end() - op.schema().arguments().size(), stack.end());
-  op.callBoxed(stack);
-  at::Tensor base = stack.back().toTensor();
-  if (c10::IValue *input = findArgument(op, own, known->input)) {
-    at::Tensor read = input->toTensor().to(layer.down.scalar_type());
-    if (request.dropout > 0 && !host.graph.isInference)
-      read = at::dropout(read, request.dropout, /*train=*/true);
-    *input = read;
-  }
-  at::Tensor delta;
-  switch (known->kind) {
-  case LayerKind::Linear:
-    delta = at::linear(callWith(op, *known, own, layer.down), layer.up);
-    break;
-  case LayerKind::Turned:
-    delta = at::linear(
-        at::linear(findArgument(op, own, known->input)->toTensor(), layer.down),
-        layer.up);
-    break;
-  case LayerKind::Embedding:
-    delta = at::linear(callWith(op, *known, own, layer.down.t()), layer.up);
-    break;
-  case LayerKind::Convolution:
-    delta = mixChannels(callWith(op, *known, own, layer.down), layer.up);
-    break;
-  }
-  stack.back() = base.add(delta.mul(request.getScale())).to(base.scalar_type());
-  return true;
-}
-
-//===----------------------------------------------------------------------===//
 // The end
 //===----------------------------------------------------------------------===//
 
 void Adapters::finish() {
   const std::vector<State> &states = host.graph.states;
-  if (layers.empty())
+  if (layers.empty() && stacked.empty())
     throw Error(ErrorId::ConfigBadValue,
                 "'adapter': none of the model's layers is meant by modules, "
                 "which names linear layers, embeddings or convolutions, or "
                 "modules around linear layers; --explain lists its modules");
+  for (const auto &[index, each] : stacked)
+    if (!each.sum.defined())
+      throw Error(ErrorId::ConfigNotSupported,
+                  "'adapter': parameters means " + quote(states[index]) +
+                      ", which no operator reads; leave it out");
   for (size_t i = 0; i < states.size(); ++i) {
     const State &state = states[i];
     bool isMatrix = state.role == StateRole::Frozen &&
                     state.type.sizes.size() > 1 &&
                     getLast(state.names.front()) == "weight";
     auto read = otherReads.find(i);
-    if (isMatrix && isNamed(state) && !layers.contains(i))
+    if (isMatrix && isNamed(state) && isInLayers(state) && !layers.contains(i))
       throw Error(
           ErrorId::ConfigNotSupported,
           "'adapter' means " + quote(state) + ", which " +

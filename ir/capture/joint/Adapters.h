@@ -29,7 +29,8 @@ struct AdapterHost {
   JointGraph &graph;
   /// Of the graph's states, as the model sees them.
   const std::vector<at::Tensor> &stateTensors;
-  /// Declares a state while the model runs.
+  /// Declares a state while the model runs, which is trained unless its role is
+  /// Frozen.
   std::function<at::Tensor(State)> declare;
   /// Lets a frozen state be trained from here on.
   std::function<void(size_t state)> train;
@@ -39,6 +40,11 @@ struct AdapterHost {
 bool hasOwnAdapters(const JointGraph &graph);
 
 struct AdaptedOperator;
+
+/// A name that patterns may mean, and a module that they may mean it by: a name
+/// without dots is the last component, "re:…" a regular expression.
+bool matchesPath(const std::vector<std::string> &patterns,
+                 const std::string &path);
 
 class Adapters final : public CallExtender {
 public:
@@ -59,15 +65,35 @@ private:
     std::string path;
     const AdaptedOperator *op = nullptr;
     at::Tensor down, up;
+    at::Tensor magnitude; ///< undefined: none
+    at::Tensor norms;     ///< of its outs in this step, once they are needed
+  };
+  /// A parameter that is adapted itself.
+  struct Stacked {
+    std::string path; ///< of the adapter
+    bool isTurned = false;
+    at::Tensor sum; ///< with what is added, once it is needed
   };
 
   void freeze();
   bool isChosen(const State &state, const AdaptedOperator &op) const;
   bool isOfOutput(const State &state, const AdaptedOperator &op) const;
   bool isNamed(const State &state) const;
-  const Layer &getLayer(size_t state, const AdaptedOperator &op);
+  bool isInLayers(const State &state) const;
+  Layer &getLayer(size_t state, const AdaptedOperator &op);
+  void declareMatrices(Layer &layer, const State &base, AdapterRow &row,
+                       const std::string &prefix, const std::string &suffix);
   at::Tensor declare(const std::string &name, const State &base,
-                     std::vector<int64_t> sizes, FirstValue first);
+                     std::vector<int64_t> sizes, FirstValue first,
+                     bool isTrained = true);
+  void findStacked();
+  void replaceStacked(const c10::OperatorHandle &op,
+                      std::vector<c10::IValue> &stack);
+  const at::Tensor &getSum(size_t state);
+  at::Tensor computeNorms(const Layer &layer, const at::Tensor &weight) const;
+  at::Tensor computeLayer(const c10::OperatorHandle &op, Layer &layer,
+                          const at::Tensor &base,
+                          std::vector<c10::IValue> &own);
   void noteReads(const c10::OperatorHandle &op,
                  const std::vector<c10::IValue> &stack);
   std::optional<size_t> findState(const c10::IValue &value) const;
@@ -77,6 +103,7 @@ private:
   bool isInside = false; ///< what is called is of an adapted layer itself
   std::unordered_map<const c10::TensorImpl *, size_t> stateOf;
   std::map<size_t, Layer> layers;           ///< by their weight
+  std::map<size_t, Stacked> stacked;        ///< by the parameter
   std::map<size_t, std::string> otherReads; ///< operators, by what they read
   int64_t vocabulary = 0; ///< rows of the largest embedding read so far
 };

@@ -73,9 +73,18 @@ inline constexpr const char *kLossScaleState = "loss/scale";
 
 /// A first value that is computed.
 struct FirstValue {
-  enum class Kind : uint8_t { Zero, Uniform, Normal };
+  enum class Kind : uint8_t {
+    Zero,
+    Uniform,
+    Normal,
+    Pissa, ///< the largest singular vectors of an adapter's base
+    Loftq, ///< those of what the base loses as codes
+    Norms, ///< of the outs of an adapter's base
+  };
   Kind kind = Kind::Zero;
-  double a = 0, b = 0; ///< of Uniform the limits, of Normal mean and deviation
+  /// Of Uniform the limits, of Normal mean and deviation, of Pissa the number
+  /// of iterations.
+  double a = 0, b = 0;
 };
 
 struct State {
@@ -208,6 +217,9 @@ struct NotedNorm {
 struct AdapterRow {
   std::string base, down, up;
   bool isTurned = false;
+  std::string magnitude;          ///< empty: none
+  std::string firstDown, firstUp; ///< that the base lacks; empty: none
+  int64_t experts = 0;            ///< 0: the base is one matrix
 };
 
 struct AdapterTable {

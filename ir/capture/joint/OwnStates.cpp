@@ -50,9 +50,11 @@ at::Tensor JointCapture::declareWhileRunning(State state) {
   // No operators of the model.
   c10::impl::ExcludeDispatchKeyGuard quiet{c10::DispatchKeySet(
       {c10::DispatchKey::Fake, c10::DispatchKey::Functionalize, kAutocastKey})};
-  state.role = graph.isInference ? StateRole::Frozen : StateRole::Parameter;
+  if (graph.isInference)
+    state.role = StateRole::Frozen;
+  bool isTrained = state.role == StateRole::Parameter;
   at::Tensor tensor = addState(std::move(state));
-  if (!graph.isInference)
+  if (isTrained)
     tensor.requires_grad_(true);
   return tensor;
 }

@@ -78,13 +78,25 @@ mlir::Location ProgramBuilder::getLocation(LocationId id) {
 /// Where the state starts: as initializers of the config would say it.
 Attribute getFirst(Builder &builder, const State &state) {
   const FirstValue &first = *state.first;
-  if (first.kind == FirstValue::Kind::Zero)
+  struct Row {
+    FirstValue::Kind kind;
+    InitKind init;
+    size_t numbers;
+  };
+  static constexpr Row kRows[] = {
+      {FirstValue::Kind::Uniform, InitKind::Uniform, 2},
+      {FirstValue::Kind::Normal, InitKind::Normal, 2},
+      {FirstValue::Kind::Pissa, InitKind::Pissa, 1},
+      {FirstValue::Kind::Loftq, InitKind::Loftq, 0},
+      {FirstValue::Kind::Norms, InitKind::Norms, 0}};
+  const auto *row = llvm::find_if(
+      kRows, [&](const Row &row) { return row.kind == first.kind; });
+  if (row == std::end(kRows))
     return builder.getFloatAttr(getElementType(builder, state.type.dtype), 0);
-  return InitAttr::get(builder.getContext(),
-                       first.kind == FirstValue::Kind::Normal
-                           ? InitKind::Normal
-                           : InitKind::Uniform,
-                       builder.getDenseF64ArrayAttr({first.a, first.b}));
+  double numbers[] = {first.a, first.b};
+  return InitAttr::get(
+      builder.getContext(), row->init,
+      builder.getDenseF64ArrayAttr(ArrayRef(numbers).take_front(row->numbers)));
 }
 
 void ProgramBuilder::buildState(const State &state) {
@@ -387,13 +399,15 @@ void setAdapters(mlir::ModuleOp module, const AdapterTable &table) {
   MLIRContext *context = module.getContext();
   const AdapterRequest &asked = table.request;
   auto name = [&](const std::string &state) {
-    return FlatSymbolRefAttr::get(context, state);
+    return state.empty() ? FlatSymbolRefAttr()
+                         : FlatSymbolRefAttr::get(context, state);
   };
   SmallVector<Attribute> rows;
   for (const AdapterRow &row : table.layers)
-    rows.push_back(
-        AdapterAttr::get(context, name(row.base), name(row.down), name(row.up),
-                         getReal(context, asked.getScale()), row.isTurned));
+    rows.push_back(AdapterAttr::get(
+        context, name(row.base), name(row.down), name(row.up),
+        getReal(context, asked.getScale()), row.isTurned, name(row.magnitude),
+        name(row.firstDown), name(row.firstUp), row.experts));
   module->setAttr(kAdaptersAttr, ArrayAttr::get(context, rows));
   static constexpr std::pair<TrainedBias, AdapterBias> kBiases[] = {
       {TrainedBias::None, AdapterBias::None},

@@ -16,10 +16,12 @@ namespace fsdp {
 /// their whole path.
 inline constexpr std::string_view kRegexPrefix = "re:";
 
-/// Where the first of an adapter's two matrices starts; the second is zero.
+/// Where an adapter's two matrices start.
 enum class AdapterInit {
-  Default, ///< as PEFT: Kaiming's uniform distribution
-  Gaussian ///< normal(0, 1 / rank)
+  Default,  ///< as PEFT: Kaiming's uniform distribution, and zero
+  Gaussian, ///< normal(0, 1 / rank), and zero
+  Pissa,    ///< the largest singular vectors of the base, which lacks them then
+  Loftq     ///< those of what the base loses as codes
 };
 
 /// Which biases are trained beside adapters.
@@ -37,12 +39,21 @@ struct AdapterRequest {
   double dropout = 0; ///< of what `down` reads
   bool rankStabilized = false;
   AdapterInit init = AdapterInit::Default;
+  /// Of Pissa: of a randomised decomposition; 0: the exact one.
+  int64_t iterations = 0;
+  /// Whether each of a layer's outs has a norm that is trained (DoRA).
+  bool hasMagnitudes = false;
   TrainedBias bias = TrainedBias::None;
   /// Which layers: patterns of their paths, or of modules around linear layers;
   /// a name without dots is any module's own, "re:…" a regular expression.
   /// Empty: all linear layers but those that compute the model's output.
   std::vector<std::string> modules;
-  std::vector<std::string> skip;      ///< the same, of layers that have none
+  std::vector<std::string> skip; ///< the same, of layers that have none
+  /// Parameters that are adapted themselves, whoever reads them, such as those
+  /// of several experts: patterns of their names.
+  std::vector<std::string> parameters;
+  /// Only in modules of a list whose number is one of these; empty: in all.
+  std::vector<int64_t> layers;
   std::vector<std::string> alsoTrain; ///< of modules or parameters
   /// Whether a model that has adapters of its own keeps these and gets none; it
   /// is refused otherwise.

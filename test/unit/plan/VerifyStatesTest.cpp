@@ -199,6 +199,36 @@ const Case kCases[] = {
     {"QuantizedInit",
      [](PlanT &p) { quantizedOf(p).init = std::vector<uint8_t>(72); },
      "neither one element nor all"},
+    {"AdapterMagnitude",
+     [](PlanT &p) {
+       AdapterT &adapter = addAdapter(p);
+       p.adapter_settings = std::make_unique<AdapterSettingsT>();
+       adapter.magnitude = 0;
+     },
+     "do not fit each other"},
+    {"AdapterMagnitudeIndex",
+     [](PlanT &p) { addAdapter(p).magnitude = 1 << 20; },
+     "names a state that does not exist"},
+    {"AdapterFirst", [](PlanT &p) { addAdapter(p).first_down = -2; },
+     "names a state that does not exist"},
+    {"AdapterExperts", [](PlanT &p) { addAdapter(p).experts = 3; },
+     "do not fit each other"},
+    {"StartOfNoAdapter",
+     [](PlanT &p) {
+       p.states[0]->initializer = std::make_unique<InitializerT>();
+       p.states[0]->initializer->kind = InitKind::norms;
+       p.states[0]->source.reset();
+       p.states[0]->init.clear();
+     },
+     "a base that it is no adapter of"},
+    {"StartOfOne",
+     [](PlanT &p) {
+       StateT &down = *p.states[addAdapter(p).down];
+       down.initializer = std::make_unique<InitializerT>();
+       down.initializer->kind = InitKind::pissa;
+       down.initializer->arguments = {0};
+     },
+     "begins otherwise than"},
     {"AdapterState", [](PlanT &p) { addAdapter(p).up = 99; },
      "adapter 0 names a state that does not exist"},
     {"AdapterTwice",

@@ -56,6 +56,7 @@ public:
 private:
   void checkTies();
   const InitRule *getRule(StateOp state);
+  [[noreturn]] void refuseTaken(StateOp state, const std::string &what);
   void setInit(StateOp state, const InitRule &rule);
   std::vector<std::string> getFileNames(StateOp state);
   void setWeight(StateOp state);
@@ -137,6 +138,21 @@ const InitRule *Resolver::getRule(StateOp state) {
     rules = rules.first(rule - rules.data());
   }
   return nullptr;
+}
+
+/// Of an adapter whose base begins without it.
+static bool isTaken(StateOp state) {
+  auto init = dyn_cast_or_null<InitAttr>(state.getValueAttr());
+  return init && init.getKind() == InitKind::Pissa;
+}
+
+void Resolver::refuseTaken(StateOp state, const std::string &what) {
+  throw Error(ErrorId::ConfigNotSupported,
+              what + " says where '" + state.getSymName().str() +
+                  "' begins, and init: pissa of 'adapter' too, with numbers "
+                  "that its layer then lacks: leave out adapter: {init: pissa} "
+                  "to go on from an adapter, which has twice the rank if it "
+                  "began so");
 }
 
 void Resolver::setInit(StateOp state, const InitRule &rule) {
@@ -246,6 +262,8 @@ void Resolver::setWeight(StateOp state) {
     if (stored.dtype != *dtype)
       ++conversions[std::string(dtypeName(stored.dtype)) + " to " +
                     std::string(dtypeName(*dtype))];
+    if (isTaken(state))
+      refuseTaken(state, "'" + files->files()[tensor->file]->path() + "'");
     read.insert(name);
     state.setValueAttr(WeightAttr::get(
         module.getContext(), attributes, static_cast<int64_t>(tensor->file),
@@ -382,10 +400,13 @@ std::vector<std::string> Resolver::run() {
   for (StateOp state : module.getOps<StateOp>()) {
     if (!isOfModel(state))
       continue;
-    if (const InitRule *rule = getRule(state))
+    if (const InitRule *rule = getRule(state)) {
+      if (isTaken(state))
+        refuseTaken(state, "'init' of '" + rule->pattern + "'");
       setInit(state, *rule);
-    else
+    } else {
       setWeight(state);
+    }
   }
   checkMissing();
   if (files)

@@ -33,6 +33,40 @@ static void readModules(const Value &value, AdapterConfig &adapter) {
                  each.substr(kRegexPrefix.size()));
 }
 
+std::optional<int64_t> fsdp::readPissaIterations(const std::string &word) {
+  static const std::regex form("pissa_niter_([0-9]{1,3})");
+  std::smatch match;
+  if (!std::regex_match(word, match, form))
+    return std::nullopt;
+  return std::stoll(match[1]);
+}
+
+/// PEFT's word for a number of iterations has it at its end.
+static void readInit(const Value &value, AdapterConfig &adapter) {
+  AdapterRequest &request = adapter.request;
+  std::optional<int64_t> iterations;
+  if (value.node.IsScalar())
+    iterations = readPissaIterations(value.node.Scalar());
+  request.init =
+      iterations ? AdapterInit::Pissa : Choice<AdapterInit>{}.read(value);
+  request.iterations = iterations.value_or(0);
+}
+
+static void readLayers(const Value &value, AdapterConfig &adapter) {
+  auto read = [&](const YAML::Node &node) {
+    adapter.request.layers.push_back(
+        between(0, 1 << 20).read({value.reading, value.path, value.key, node}));
+  };
+  if (!value.node.IsSequence())
+    return read(value.node);
+  for (const YAML::Node &each : value.node)
+    read(each);
+  if (adapter.request.layers.empty())
+    value.fail("'" + value.key +
+               "': expected numbers of layers, found none; "
+               "leave it out for all of them");
+}
+
 static void refuseKind(const Value &value, AdapterConfig &) {
   if (value.node.IsScalar() && value.node.Scalar() == "lora")
     return;
@@ -73,6 +107,22 @@ static const Table<AdapterConfig> &getAdapter() {
            "expression of the whole path. Linear layers, transformers' Conv1D, "
            "embeddings and convolutions can have one",
            {.absent = "`all-linear`: but for what computes the output"}},
+          {"layers",
+           readLayers,
+           "whole number from 0, or list of these",
+           "",
+           "only in modules of a list, such as `model.layers`, that have one "
+           "of "
+           "these numbers: PEFT's `layers_to_transform`",
+           {.absent = "all"}},
+          {"parameters",
+           of(&R::parameters),
+           NameList{"pattern"},
+           "parameters that are adapted themselves, such as all experts' "
+           "matrices in one: ends or patterns of their names, PEFT's "
+           "`target_parameters`. Whoever reads one gets the sum, and nothing "
+           "is dropped",
+           {.absent = "none"}},
           {"skip_modules",
            of(&R::skip),
            NameList{"pattern"},
@@ -87,11 +137,19 @@ static const Table<AdapterConfig> &getAdapter() {
           {"bias", of(&R::bias), Choice<TrainedBias>{},
            "which biases are trained: `none`, `all` of the model, or "
            "`lora_only`, those of the layers that get adapters"},
-          {"init", of(&R::init), Choice<AdapterInit>{},
-           "where the first of the two matrices starts: `default`, as "
-           "PEFT's, by Kaiming's uniform distribution, or `gaussian`, "
-           "`normal(0, 1/r)`. The second is zero; of embeddings the first is, "
-           "and the second `normal(0, 1)`"},
+          {"dora", of(&R::hasMagnitudes),
+           "each of a layer's outs has a norm of its own, which is trained "
+           "(DoRA)"},
+          {"init", readInit,
+           "`default`, `gaussian`, `pissa`, `pissa_niter_N` or `loftq`",
+           "`default`",
+           "where the two matrices start. `default`: the first as PEFT's, by "
+           "Kaiming's uniform distribution, or `gaussian`, `normal(0, 1/r)`, "
+           "and the second zero; of embeddings the first is, and the second "
+           "`normal(0, 1)`. `pissa`: with the largest singular vectors of the "
+           "layer's matrix, which begins without them; with N iterations of a "
+           "randomised decomposition, which is as good and faster. `loftq`: "
+           "with those of what `quantize` loses of it"},
           {"lr_b_ratio",
            &AdapterConfig::ratio,
            aboveZero(""),

@@ -34,6 +34,9 @@ void checkCombinations(Reading &reading);
 void checkRegex(const YamlReader &read, const YAML::Node &node,
                 const std::string &key, const std::string &text);
 
+/// N of PEFT's word "pissa_niter_N"; nothing of others.
+std::optional<int64_t> readPissaIterations(const std::string &word);
+
 /// "cosine", wherever it stands; empty if the file does not say.
 std::string getScheduleName(const Reading &reading);
 

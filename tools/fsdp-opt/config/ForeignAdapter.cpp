@@ -66,15 +66,31 @@ static void readAllLinear(const Value &value) {
     keep(value, "linear");
 }
 static void readParameters(const Value &value) { keep(value, "parameters"); }
-static void readLayers(const Value &value) { keep(value, "layers"); }
+static void readLayers(const Value &value) {
+  Whole number = between(0, 1 << 20);
+  if (value.node.IsSequence()) {
+    for (const YAML::Node &each : value.node)
+      number.read({value.reading, value.path, value.key, each});
+    if (!value.node.size())
+      return;
+  } else {
+    number.read(value);
+  }
+  keep(value, "layers");
+}
 static void readSaved(const Value &value) { keep(value, "modules_to_save"); }
 static void readDora(const Value &value) { keepIfOn(value, "dora"); }
 static void readRslora(const Value &value) { keepIfOn(value, "rslora"); }
 static void readBias(const Value &value) { keepIfOn(value, "bias"); }
 static void readInit(const Value &value) { keep(value, "init"); }
+/// LLaMA-Factory's, which iterates unless it is told not to.
 static void readPissa(const Value &value) {
   if (Flag().read(value))
-    keep(value, "init", YAML::Node("pissa"));
+    keep(value, "init", YAML::Node("pissa_niter_16"));
+}
+static void readPissaIterations(const Value &value) {
+  between(-1, 999).read(value);
+  keep(value, "iterations");
 }
 static void readKind(const Value &value) { keep(value, "name"); }
 static void readRatio(const Value &value) {
@@ -119,43 +135,24 @@ static void readTuning(const Value &value) {
 
 /// What a key asks for that no adapter of the config has: such adapters are a
 /// matter of the exported model. Empty if there is none.
-static std::string findObstacle(Reading &reading, const std::string &kind) {
-  static constexpr const char *magnitudes =
-      "adapters of the config have no magnitudes of their own";
-  static constexpr std::pair<const char *, const char *> rest[] = {
-      {"dora", magnitudes},
-      {"layers", "adapters of the config are for layers that modules name"},
-      {"parameters", "adapters of the config are for layers, and not for "
-                     "parameters of several"}};
-  const AdapterKey *key = nullptr;
-  std::string why;
-  if (kind == "dora") {
-    key = &reading.adapterKeys.at("name");
-    why = magnitudes;
-  }
-  for (auto [own, each] : rest)
-    if (auto it = reading.adapterKeys.find(own);
-        !key && it != reading.adapterKeys.end()) {
-      key = &it->second;
-      why = each;
-    }
+static std::string findObstacle(Reading &reading) {
   auto init = reading.adapterKeys.find("init");
-  if (!key && init != reading.adapterKeys.end()) {
-    const YAML::Node &as = init->second.as;
-    std::string word = as.IsScalar() ? as.Scalar() : "";
-    if (word != "true" && word != "default" && word != "gaussian") {
-      key = &init->second;
-      why = "they start as PEFT's do by default, or 'gaussian'";
-    }
-  }
-  if (!key)
+  if (init == reading.adapterKeys.end())
     return {};
-  std::string message = "'" + key->key +
-                        "' needs a model that was exported "
-                        "with such adapters, as docs/examples/lora does: " +
-                        why;
-  reading.addNote(key->value, message);
-  return reading.read.describePlace(key->value) + ": " + message;
+  const AdapterKey &key = init->second;
+  std::string word = key.as.IsScalar() ? key.as.Scalar() : "";
+  static constexpr std::string_view known[] = {"true", "default", "gaussian",
+                                               "pissa", "loftq"};
+  if (std::ranges::find(known, word) != std::end(known) ||
+      fsdp::readPissaIterations(word))
+    return {};
+  std::string message =
+      "'" + key.key +
+      "' needs a model that was exported with such adapters, as "
+      "docs/examples/lora does: they start by default, or as 'gaussian', "
+      "'pissa' or 'loftq'";
+  reading.addNote(key.value, message);
+  return reading.read.describePlace(key.value) + ": " + message;
 }
 
 /// Names between commas as LLaMA-Factory's, a regular expression as PEFT's, or
@@ -189,6 +186,28 @@ static YAML::Node toNode(const std::vector<std::string> &names) {
   return node;
 }
 
+/// Of words that have no obstacle.
+static void takeInit(const Reading &reading, AdapterRequest &asked,
+                     YAML::Node &map) {
+  auto it = reading.adapterKeys.find("init");
+  if (it == reading.adapterKeys.end() || !asked.obstacle.empty())
+    return;
+  std::string word = it->second.as.Scalar();
+  if (auto own = reading.adapterKeys.find("iterations");
+      own != reading.adapterKeys.end() && word.starts_with("pissa")) {
+    auto count = own->second.as.as<int64_t>();
+    word = count <= 0 ? "pissa" : "pissa_niter_" + std::to_string(count);
+  }
+  if (word == "true" || word == "default")
+    return;
+  std::optional<int64_t> iterations = fsdp::readPissaIterations(word);
+  asked.iterations = iterations.value_or(0);
+  asked.init = word == "gaussian" ? AdapterInit::Gaussian
+               : word == "loftq"  ? AdapterInit::Loftq
+                                  : AdapterInit::Pissa;
+  map["init"] = word;
+}
+
 /// As the config's own key. A model that has adapters keeps these: files of
 /// other tools go with both kinds of models.
 void fsdp::applyAdapter(Reading &reading) {
@@ -199,7 +218,7 @@ void fsdp::applyAdapter(Reading &reading) {
   AdapterConfig adapter;
   AdapterRequest &asked = adapter.request;
   asked.yieldsToOwn = true;
-  asked.obstacle = findObstacle(reading, kind);
+  asked.obstacle = findObstacle(reading);
   auto find = [&](const char *own) -> const AdapterKey * {
     auto it = reading.adapterKeys.find(own);
     return it == reading.adapterKeys.end() ? nullptr : &it->second;
@@ -233,10 +252,19 @@ void fsdp::applyAdapter(Reading &reading) {
         {reading, "adapter.bias", bias->key, bias->as});
     map["bias"] = bias->as;
   }
-  if (const AdapterKey *init = find("init");
-      init && init->as.IsScalar() && init->as.Scalar() == "gaussian") {
-    asked.init = AdapterInit::Gaussian;
-    map["init"] = "gaussian";
+  takeInit(reading, asked, map);
+  if (kind == "dora" || find("dora"))
+    map["dora"] = asked.hasMagnitudes = true;
+  if (const AdapterKey *parameters = find("parameters")) {
+    asked.parameters = readNames(reading, *parameters);
+    map["parameters"] = toNode(asked.parameters);
+  }
+  if (const AdapterKey *layers = find("layers")) {
+    if (layers->as.IsScalar())
+      asked.layers = {layers->as.as<int64_t>()};
+    else
+      asked.layers = layers->as.as<std::vector<int64_t>>();
+    map["layers"] = layers->as;
   }
   if (find("rslora"))
     map["rslora"] = asked.rankStabilized = true;
@@ -339,24 +367,29 @@ constexpr ForeignKey keys[] = {
           "`adapter.modules: all-linear`")
         .quietIfOff(),
     taken(tools, "", "lora_target_parameters", "", readParameters,
-          "nothing yet: refused with `adapter`"),
+          "`adapter.parameters`"),
     taken(Axolotl, "", "peft_layers_to_transform", "", readLayers,
-          "nothing yet: refused with `adapter`"),
+          "`adapter.layers`"),
     taken(tools, "", "lora_modules_to_save additional_target", "", readSaved,
           "`adapter.also_train`"),
     taken(tools, "", "peft_use_dora use_dora lora_use_dora", "", readDora,
-          "nothing yet: refused with `adapter`"),
+          "`adapter.dora`"),
     taken(tools, "", "peft_use_rslora use_rslora", "", readRslora,
           "`adapter.rslora`"),
     taken(tools, "", "lora_bias", "", readBias, "`adapter.bias`"),
     taken(Axolotl, "", "peft_init_lora_weights", "", readInit,
-          "`adapter.init`: `default` and `gaussian`"),
+          "`adapter.init`"),
     taken(LlamaFactory, "", "pissa_init", "", readPissa,
-          "`adapter.init`: `default` and `gaussian`")
+          "`adapter.init: pissa_niter_16`")
         .quietIfOff(),
+    taken(LlamaFactory, "", "pissa_iter", "", readPissaIterations,
+          "the number in `adapter.init`; -1: `pissa`"),
+    told(LlamaFactory, Ignored, "",
+         "an export of adapters is always of those that add to the model as "
+         "it was",
+         "pissa_convert"),
     told(tools, Changes, "", peft,
-         "peft lora_layers_pattern lora_layer_replication pissa_iter "
-         "pissa_convert create_new_adapter"),
+         "peft lora_layers_pattern lora_layer_replication create_new_adapter"),
     told(tools, Changes, "", started, "lora_model_dir adapter_name_or_path"),
     told(tools, Ignored, "",
          "kernels and where adapters are merged are the "

@@ -78,7 +78,9 @@ inline std::vector<Named<StateChoice>> getNames() {
 template <>
 inline std::vector<Named<AdapterInit>> getNames() {
   return {{"default", AdapterInit::Default},
-          {"gaussian", AdapterInit::Gaussian}};
+          {"gaussian", AdapterInit::Gaussian},
+          {"pissa", AdapterInit::Pissa},
+          {"loftq", AdapterInit::Loftq}};
 }
 
 template <>

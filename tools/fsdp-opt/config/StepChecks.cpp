@@ -103,6 +103,34 @@ static void checkScheduler(Reading &reading) {
 }
 
 //===----------------------------------------------------------------------===//
+// Adapters
+//===----------------------------------------------------------------------===//
+
+/// What cannot be had of some adapters.
+static void checkAdapter(Reading &reading) {
+  const Config &config = reading.result.config;
+  if (!config.adapter)
+    return;
+  const AdapterRequest &asked = config.adapter->request;
+  auto refuse = [&](const char *what) {
+    reading.refuse("adapter", std::string("'adapter': ") + what,
+                   ErrorId::ConfigNotSupported);
+  };
+  if (asked.init == AdapterInit::Loftq && !config.quantize)
+    refuse("init: loftq begins with what quantize loses; write quantize: "
+           "{kind: nf4}, or leave init out");
+  if (asked.parameters.empty())
+    return;
+  if (asked.dropout > 0)
+    refuse("parameters are adapted by themselves, where nothing can be "
+           "dropped; leave out dropout or parameters");
+  if (asked.hasMagnitudes || asked.init == AdapterInit::Pissa ||
+      asked.init == AdapterInit::Loftq)
+    refuse("parameters has neither dora nor init: pissa or loftq; leave out "
+           "these, or parameters");
+}
+
+//===----------------------------------------------------------------------===//
 // The step
 //===----------------------------------------------------------------------===//
 
@@ -254,6 +282,7 @@ std::span<const Check> fsdp::getStepChecks() {
         "optimizer.groups"},
        checkNesterov},
       {{"lr_scheduler", "optimizer.lr"}, checkScheduler},
+      {{"adapter", "quantize"}, checkAdapter},
       {{"on_nonfinite", "loss_scale"}, completePolicy},
       {{"mode"}, checkMode},
       {{"data"}, checkData},

@@ -157,4 +157,50 @@ TEST(Merge, MatricesLargerThanAChunk) {
   EXPECT_TRUE(at::equal(have, -up.to(at::kFloat).expand({3, 1 << 20})));
 }
 
+TEST(Merge, EachExpertHasItsOwnProduct) {
+  at::manual_seed(3);
+  // As PEFT: [experts * rank, in] and [out, rank * experts].
+  at::Tensor down = at::randn({3 * 2, 5}), up = at::randn({4, 2 * 3});
+  plan::AdapterT adapter;
+  adapter.scale = 0.5;
+  adapter.experts = 3;
+  at::Tensor delta = 0.5 * at::einsum("ore,eri->eoi", {up.view({4, 2, 3}),
+                                                       down.view({3, 2, 5})});
+  for (bool isTurned : {false, true}) {
+    adapter.base_is_in_by_out = isTurned;
+    MergedDelta merged(adapter, down, up);
+    at::Tensor want = isTurned ? delta.transpose(1, 2) : delta;
+    for (int64_t piece : {1, 7, 20, 33, 60})
+      EXPECT_TRUE(at::allclose(addInPieces(merged, at::zeros_like(want), piece),
+                               want, 1e-6, 1e-6))
+          << piece;
+  }
+}
+
+TEST(Merge, BringsEachOutToItsMagnitude) {
+  at::manual_seed(4);
+  at::Tensor down = at::randn({2, 6}), up = at::randn({5, 2}),
+             norms = at::rand({5}) + 0.5;
+  plan::AdapterT adapter;
+  adapter.scale = 3;
+  for (bool isTurned : {false, true}) {
+    adapter.base_is_in_by_out = isTurned;
+    at::Tensor base = isTurned ? at::randn({6, 5}) : at::randn({5, 6});
+    at::Tensor sum = (isTurned ? base.t() : base) + 3 * at::matmul(up, down);
+    at::Tensor want = sum * (norms / sum.square().sum(1).sqrt()).unsqueeze(1);
+    if (isTurned)
+      want = want.t();
+    for (int64_t piece : {1, 4, 11, 30}) {
+      MergedDelta merged(adapter, down, up, norms);
+      at::Tensor all = base.clone().view({-1});
+      for (int64_t first = 0; first < all.numel(); first += piece)
+        merged.measure(
+            all.narrow(0, first, std::min(piece, all.numel() - first)), first);
+      EXPECT_TRUE(
+          at::allclose(addInPieces(merged, base, piece), want, 1e-5, 1e-6))
+          << piece;
+    }
+  }
+}
+
 } // namespace

@@ -42,11 +42,32 @@ TEST(ForeignFiles, TakesAxolotlsQlora) {
   EXPECT_THAT(loaded.config.adapter->request.modules, IsEmpty());
   EXPECT_TRUE(loaded.config.adapter->request.yieldsToOwn);
   EXPECT_EQ(loaded.config.adapter->request.obstacle, "");
-  EXPECT_EQ(parse(file + "peft_layers_to_transform: [0, 1]\n", 2)
+  EXPECT_EQ(parse(file + "peft_init_lora_weights: eva\n", 2)
                 .config.adapter->request.obstacle,
-            "fsdp.yaml:10:27: 'peft_layers_to_transform' needs a model that "
-            "was exported with such adapters, as docs/examples/lora does: "
-            "adapters of the config are for layers that modules name");
+            "fsdp.yaml:10:25: 'peft_init_lora_weights' needs a model that was "
+            "exported with such adapters, as docs/examples/lora does: they "
+            "start by default, or as 'gaussian', 'pissa' or 'loftq'");
+  AdapterRequest asked =
+      parse(file + "peft_layers_to_transform: [0, 1]\npeft_use_dora: true\n"
+                   "peft_init_lora_weights: pissa_niter_4\n",
+            2)
+          .config.adapter->request;
+  EXPECT_EQ(asked.obstacle, "");
+  EXPECT_THAT(asked.layers, ElementsAre(0, 1));
+  EXPECT_TRUE(asked.hasMagnitudes);
+  EXPECT_EQ(asked.init, AdapterInit::Pissa);
+  EXPECT_EQ(asked.iterations, 4);
+  EXPECT_THAT(parse("adapter: lora\nlora_r: 4\nlora_target_parameters: "
+                    "[mlp.experts.down_proj]\n",
+                    2)
+                  .config.adapter->request.parameters,
+              ElementsAre("mlp.experts.down_proj"));
+  std::string factory = "finetuning_type: lora\nlora_rank: 4\n"
+                        "pissa_init: true\n";
+  EXPECT_EQ(parse(factory, 2).config.adapter->request.iterations, 16);
+  EXPECT_EQ(
+      parse(factory + "pissa_iter: -1\n", 2).config.adapter->request.iterations,
+      0);
   EXPECT_THAT(parse("finetuning_type: lora\nlora_target: q_proj, v_proj\n", 2)
                   .config.adapter->request.modules,
               ElementsAre("q_proj", "v_proj"));
