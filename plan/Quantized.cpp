@@ -8,7 +8,9 @@
 using namespace fsdp;
 
 plan::DType fsdp::modelDType(const plan::StateT &state) {
-  return state.quantized ? state.quantized->dtype : state.dtype;
+  return state.quantized    ? state.quantized->dtype
+         : state.is_widened ? state.model_dtype
+                            : state.dtype;
 }
 
 std::vector<int64_t> fsdp::modelShape(const plan::PlanT &plan,

@@ -112,6 +112,19 @@ void verifyFirstValue(const PlanT &plan, const std::string &where,
       refusePlan(where, "has an initializer that " + *problem);
 }
 
+/// As float32 of a parameter of fewer bits.
+void verifyWidened(const std::string &where, const plan::StateT &state) {
+  if (state.is_widened &&
+      ((state.role != plan::Role::parameter &&
+        state.role != plan::Role::frozen) ||
+       state.quantized || state.layout == plan::Layout::flat ||
+       state.dtype != plan::DType::f32 ||
+       (state.model_dtype != plan::DType::bf16 &&
+        state.model_dtype != plan::DType::f16)))
+    refusePlan(where, "holds more digits than the model's tensor has, and is "
+                      "no parameter of f32");
+}
+
 /// Blocks of codes of a tensor of the model, each a row of bytes.
 void verifyQuantized(const std::string &where, const plan::StateT &state) {
   if (!state.quantized)
@@ -258,6 +271,7 @@ void verifyState(const PlanT &plan, const plan::StateT &state, size_t index) {
       state.bytes > peak - state.offset ||
       state.offset % dtypeBytes(state.dtype))
     refusePlan(where, "does not lie in the arena");
+  verifyWidened(where, state);
   verifyQuantized(where, state);
   verifyFirstValue(plan, where, state);
   if (state.of < -1 || state.of >= static_cast<int64_t>(plan.states.size()) ||

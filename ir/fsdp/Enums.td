@@ -204,7 +204,8 @@ def Fsdp_StateDType : Fsdp_Enum<"StateDType", "what moments are stored as", [
   I32EnumAttrCase<"Parameter", 0, "parameter">, // in its element type
   I32EnumAttrCase<"BFloat16", 1, "bfloat16">,
   I32EnumAttrCase<"Int8", 2, "int8">,           // codes in blocks
-  I32EnumAttrCase<"Float8", 3, "float8">        // codes in blocks
+  I32EnumAttrCase<"Float8", 3, "float8">,       // codes in blocks
+  I32EnumAttrCase<"Float32", 4, "float32">
 ]>;
 
 def Fsdp_QuantizedKind : Fsdp_Enum<"QuantizedKind", "how elements of a frozen "

@@ -70,6 +70,7 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     fsdp.state optimizer @"fc2.weight/exp_avg" of @fc2.weight
         : tensor<5x13xf32> memory host
     fsdp.state frozen @base.weight : tensor<32x36xui8> quantized <nf4 of tensor<32x64xbf16>>
+    fsdp.state parameter @fc4.weight : tensor<5x13xf32> model bf16
     fsdp.state parameter @up.weight : tensor<32x16xf32> split <dim 0 over #tp>
         sharded <dim 0 over #shard>
     ```
@@ -98,7 +99,9 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
     * ST-16: a `split` dim exists, whose parts are whole blocks of one size, and a
       flat state has none;
     * ST-17: what is `quantized` is a frozen parameter that is not split, has the type of
-      its blocks, and is cut along dim 0 alone.
+      its blocks, and is cut along dim 0 alone;
+    * ST-18: what has a `model` type is a parameter of f32 that is not quantized, and
+      that type is f16 or bf16.
 
     Bindings, checked in modules that carry `fsdp.mesh` or `fsdp.model`:
     * BI-1: `fsdp.state` and `fsdp.gradient` name a state of the module;
@@ -120,14 +123,15 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
                        OptionalAttr<I64Attr>:$at, UnitAttr:$volatile_,
                        OptionalAttr<Fsdp_GradientRule>:$gradient,
                        OptionalAttr<Fsdp_MemorySpaceAttr>:$memory,
-                       OptionalAttr<Fsdp_Quantized>:$quantized);
+                       OptionalAttr<Fsdp_Quantized>:$quantized,
+                       OptionalAttr<TypeAttr>:$model_element);
   let assemblyFormat = [{
     `` $role $sym_name (`of` $of^)? `:` $type (`split` $split^)?
     (custom<Placement>($placement)^)?
     (`names` $names^)? (`bucket` $bucket^)? (`copied` $copied^)? (`group` $group^)?
     (custom<FirstValue>($value)^)? (`at` $at^)? (`volatile` $volatile_^)?
     (`gradient` $gradient^)? (`memory` `` $memory^)?
-    (`quantized` $quantized^)? attr-dict
+    (`quantized` $quantized^)? (`model` $model_element^)? attr-dict
   }];
   // What else a state is, setters say by name.
   let skipDefaultBuilders = 1;
@@ -138,7 +142,8 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
   let extraClassDeclaration = [{
     /// The tensor of the model: `getGlobalType()`, unless it is split.
     ::mlir::RankedTensorType getWholeType();
-    /// What files and exports hold of it: `getWholeType()`, unless it is quantized.
+    /// What files and exports hold of it: `getWholeType()`, unless it is quantized or
+    /// held in a wider type than the model's, `model_element`.
     ::mlir::RankedTensorType getModelType();
     /// What the ranks over which it is cut hold together.
     ::mlir::RankedTensorType getGlobalType();

@@ -27,7 +27,13 @@ RankedTensorType StateOp::getWholeType() {
 
 RankedTensorType StateOp::getModelType() {
   std::optional<QuantizedAttr> quantized = getQuantized();
-  return quantized ? quantized->getType() : getWholeType();
+  if (quantized)
+    return quantized->getType();
+  RankedTensorType type = getWholeType();
+  std::optional<Type> element = getModelElement();
+  return element ? RankedTensorType::get(type.getShape(), *element,
+                                         type.getEncoding())
+                 : type;
 }
 
 void StateOp::build(OpBuilder &builder, OperationState &state, StringRef name,
@@ -164,6 +170,18 @@ static LogicalResult verifyQuantized(StateOp state) {
   return success();
 }
 
+// ST-18.
+static LogicalResult verifyModelElement(StateOp state) {
+  std::optional<Type> model = state.getModelElement();
+  if (!model || (isParameter(state) && !state.getQuantized() &&
+                 state.getGlobalType().getElementType().isF32() &&
+                 (model->isF16() || model->isBF16())))
+    return success();
+  return state.emitOpError("expects a parameter of f32 to stand for one of f16 "
+                           "or bf16, found ")
+         << state.getGlobalType().getElementType() << " for " << *model;
+}
+
 // ST-2, ST-11, ST-12, ST-14.
 static LogicalResult verifyPlacement(StateOp state) {
   if (PlacementAttrInterface placement = state.getPlacementAttr())
@@ -241,8 +259,8 @@ LogicalResult StateOp::verify() {
              << split->getDim() << ", found " << rows << " rows in "
              << split->getBlocks();
   }
-  if (failed(verifyQuantized(*this)) || failed(verifyFirstValue(*this)) ||
-      failed(verifyGradientRule(*this)))
+  if (failed(verifyQuantized(*this)) || failed(verifyModelElement(*this)) ||
+      failed(verifyFirstValue(*this)) || failed(verifyGradientRule(*this)))
     return failure();
   return verifyPlacement(*this);
 }

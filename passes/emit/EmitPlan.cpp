@@ -107,6 +107,10 @@ static LogicalResult emitState(StateOp state, const StateTable &table,
     result->split_group = context.getGroup(split->getGroup());
     result->split_blocks = static_cast<uint32_t>(split->getBlocks());
   }
+  if (std::optional<Type> model = state.getModelElement()) {
+    result->is_widened = true;
+    result->model_dtype = toDType(*model).value_or(*dtype);
+  }
   if (std::optional<QuantizedAttr> quantized = state.getQuantized()) {
     result->quantized = std::make_unique<plan::QuantizedT>();
     result->quantized->kind = toPlan(quantized->getKind());

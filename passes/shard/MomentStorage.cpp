@@ -114,8 +114,9 @@ FailureOr<MomentStorage> fsdp::getMomentStorage(StateOp param,
   if (type.getEncoding())
     return refuse("it is stored with strides; make it contiguous");
   Builder builder(param.getContext());
-  if (dtype == StateDType::BFloat16) {
-    storage.element = builder.getBF16Type();
+  if (dtype == StateDType::BFloat16 || dtype == StateDType::Float32) {
+    storage.element = dtype == StateDType::Float32 ? Type(builder.getF32Type())
+                                                   : builder.getBF16Type();
     return storage;
   }
   StateOp first = members.empty() ? param : members.front();

@@ -95,6 +95,8 @@ private:
       return "it is trained";
     if (starts.contains(state.getSymName()))
       return "it is where an adapter began";
+    if (state.getModelElement())
+      return "it is held in float32 as optimizer.master_dtype asks";
     if (type.getRank() < 2 || type.getNumElements() == 0)
       return "it is no matrix";
     if (!element.isF32() && !element.isBF16() && !element.isF16())

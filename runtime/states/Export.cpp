@@ -318,6 +318,17 @@ void Exporter::write(const Entry &entry, std::vector<Run> runs) {
   }
 }
 
+/// In the model's type.
+static std::string narrow(const plan::StateT &state, std::string_view bytes) {
+  auto count = static_cast<int64_t>(bytes.size() / dtypeBytes(state.dtype));
+  std::string result(static_cast<size_t>(count) * dtypeBytes(state.model_dtype),
+                     '\0');
+  at::from_blob(result.data(), {count}, toScalarType(state.model_dtype))
+      .copy_(at::from_blob(const_cast<char *>(bytes.data()), {count},
+                           toScalarType(state.dtype)));
+  return result;
+}
+
 void Exporter::store(const Entry &entry, const Run &run) {
   if (auto matrix = held.find(entry.state); matrix != held.end()) {
     std::memcpy(static_cast<char *>(matrix->second.data_ptr()) + run.at,
@@ -345,8 +356,16 @@ void Exporter::store(const Entry &entry, const Run &run) {
   }
   if (isMeasuring)
     return;
+  uint64_t at = run.at;
+  std::string narrowed;
+  if (entry.state->is_widened) {
+    narrowed = narrow(*entry.state, bytes);
+    at = at / dtypeBytes(entry.state->dtype) *
+         dtypeBytes(entry.state->model_dtype);
+    bytes = narrowed;
+  }
   for (const Place &place : entry.places)
-    files[place.file]->writeAt(place.offset + run.at, bytes);
+    files[place.file]->writeAt(place.offset + at, bytes);
 }
 
 void Exporter::run() {

@@ -68,6 +68,41 @@ void FirstValues::read(const Region &region, std::span<const int64_t> toStrides,
     return;
   if (state.quantized)
     return readQuantized(region, toStrides, to);
+  if (state.is_widened)
+    return readWidened(region, toStrides, to);
+  readPlain(region, toStrides, to);
+}
+
+/// In the model's type, some rows at a time, then in the state's.
+void FirstValues::readWidened(const Region &region,
+                              std::span<const int64_t> toStrides,
+                              char *to) const {
+  uint64_t wide = dtypeBytes(state.dtype);
+  int64_t rows = region.size.empty() ? 1 : region.size[0];
+  auto row =
+      static_cast<uint64_t>(static_cast<int64_t>(region.elements()) / rows);
+  int64_t block = std::clamp<int64_t>(
+      static_cast<int64_t>(kBlockBytes / (row * element)), 1, rows);
+  std::vector<char> buffer(static_cast<uint64_t>(block) * row * element);
+  for (int64_t first = 0; first < rows; first += block) {
+    Region part = region;
+    if (!part.size.empty()) {
+      part.offset[0] += first;
+      part.size[0] = std::min(block, rows - first);
+    }
+    std::vector<int64_t> own = contiguousStrides(part.size);
+    readPlain(part, own, buffer.data());
+    int64_t at = part.size.empty() ? 0 : first * toStrides[0];
+    at::from_blob(to + static_cast<uint64_t>(at) * wide, part.size,
+                  std::vector<int64_t>(toStrides.begin(), toStrides.end()),
+                  toScalarType(state.dtype))
+        .copy_(at::from_blob(buffer.data(), part.size, toScalarType(dtype)));
+  }
+}
+
+void FirstValues::readPlain(const Region &region,
+                            std::span<const int64_t> toStrides,
+                            char *to) const {
   uint64_t begin = distance(region, Region::all(shape), strides);
   auto length =
       static_cast<uint64_t>(runLength(region.size, strides, toStrides));

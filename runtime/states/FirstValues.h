@@ -40,6 +40,10 @@ private:
   uint64_t rowBytes() const { return rowElements * element; }
   void readQuantized(const Region &region, std::span<const int64_t> strides,
                      char *to) const;
+  void readWidened(const Region &region, std::span<const int64_t> strides,
+                   char *to) const;
+  void readPlain(const Region &region, std::span<const int64_t> strides,
+                 char *to) const;
   void readBlocks(const Region &region, std::span<const int64_t> strides,
                   char *to) const;
   void readRun(uint64_t first, uint64_t count, char *to) const;

@@ -57,6 +57,7 @@ CONFIGS = {
     "all on the host": ("mlp", {"mesh": {"dp_shard": 2}, "fsdp_config": {"offload_params": True}}),
     "states on the host": ("mlp", {"mesh": {"dp_shard": 2}, "fsdp_config": {"offload_optimizer": True}}),
     "states of 8 bits": ("mlp", {"mesh": {"dp_shard": 2}, "optimizer": {"name": "adamw", "lr": 0.01, "state_dtype": "int8", "stochastic_rounding": False}}),
+    "parameters in float32": ("half", {"mesh": {"dp_shard": 2}, "optimizer": {"name": "adamw", "lr": 0.01, "state_dtype": "float32", "master_dtype": "float32"}}),
     "float8": ("llama", {"mesh": {"dp_shard": 2}, "float8": {
         "recipe": "tensorwise", "modules": "*", "enable_fsdp_float8_all_gather": True, "pad_inner_dim": True}}),
     "quantized": ("lora", {"mesh": {"dp_shard": 2}, "quantize": {"kind": "nf4", "modules": "*", "skip_modules": "*head"}}),

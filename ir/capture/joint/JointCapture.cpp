@@ -31,7 +31,7 @@ at::Tensor JointCapture::wrap(const TensorType &type, ValueId &value) {
 }
 
 JointCapture::JointCapture(CaptureRequest wanted) : request(std::move(wanted)) {
-  if (request.precision.isEmpty())
+  if (request.precision.isEmpty() && !request.holdsMasters)
     return;
   precision.emplace(request.precision, recorder);
   graph.precision = request.precision;
@@ -65,7 +65,19 @@ at::Tensor JointCapture::wrapAs(c10::ScalarType dtype, const TensorType &type,
   return tensor;
 }
 
+/// Where the model trains: its parameters of fewer bits become float32.
+void JointCapture::widenState(State &state) const {
+  c10::ScalarType own = state.type.dtype;
+  if (!request.holdsMasters || request.mode == CaptureMode::Inference ||
+      state.role != StateRole::Parameter ||
+      (own != c10::kBFloat16 && own != c10::kHalf))
+    return;
+  state.modelDtype = own;
+  state.type.dtype = c10::kFloat;
+}
+
 at::Tensor JointCapture::addState(State state) {
+  widenState(state);
   at::Tensor tensor = wrapAs(
       precision ? precision->getSeenDtype(state) : state.type.dtype, state.type,
       state.value, {Cast::Cause::Parameter, state.names.front()});
@@ -347,7 +359,7 @@ std::vector<ReturnedTensor> JointCapture::runForward(
   std::optional<CallExtenderScope> extended;
   if (adapters)
     extended.emplace(*adapters);
-  if (!precision) {
+  if (request.precision.isEmpty()) {
     std::vector<ReturnedTensor> returned = forward();
     chooseLoss(returned);
     return returned;

@@ -46,6 +46,7 @@ public:
   /// contiguous; `value` is filled in. The tensor has the dtype in which mixed
   /// precision lets the model see it.
   at::Tensor addState(State state);
+  void widenState(State &state) const;
   at::Tensor addInput(Input input);
 
   /// The tensor that holds a state after the forward pass, for front ends in

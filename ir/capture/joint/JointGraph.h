@@ -97,6 +97,8 @@ struct State {
   bool isVolatile = false;         ///< a buffer outside the state dict
   ValueId value = kNoValue;
   std::string overlaps; ///< a state with some of the same bytes; may be empty
+  /// The model's, of a parameter that is held in a wider one.
+  std::optional<c10::ScalarType> modelDtype;
   /// In which its gradient is reduced, if not in its own.
   std::optional<c10::ScalarType> reduceDtype;
 

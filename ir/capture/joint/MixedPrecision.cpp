@@ -163,7 +163,7 @@ const MixedPrecision::Scope *MixedPrecision::getCurrentScope() {
 }
 
 c10::ScalarType MixedPrecision::getSeenDtype(const State &state) {
-  c10::ScalarType own = state.type.dtype;
+  c10::ScalarType own = state.modelDtype.value_or(state.type.dtype);
   if (state.role != StateRole::Parameter && state.role != StateRole::Frozen)
     return own;
   return at::isFloatingType(own) ? findScope(getModulePath(state.names.front()))
@@ -181,7 +181,7 @@ c10::ScalarType MixedPrecision::getSeenDtype(const Input &input) {
 
 c10::ScalarType MixedPrecision::getReduceDtype(const State &state) {
   return findScope(getModulePath(state.names.front()))
-      ->policy->reduce.value_or(state.type.dtype);
+      ->policy->reduce.value_or(state.modelDtype.value_or(state.type.dtype));
 }
 
 //===----------------------------------------------------------------------===//

@@ -125,6 +125,9 @@ void ProgramBuilder::buildState(const State &state) {
   else if (state.first)
     op.setValueAttr(getFirst(builder, state));
   op.setVolatile_(state.isVolatile && state.role == StateRole::Buffer);
+  if (state.modelDtype)
+    op.setModelElementAttr(
+        TypeAttr::get(getElementType(builder, *state.modelDtype)));
   if (state.reduceDtype)
     op.setGradientAttr(
         GradientRuleAttr::get(builder.getContext(), /*local=*/false,

@@ -32,6 +32,9 @@ struct CaptureRequest {
   std::string loss;
   /// Whether gradients that the export lost are taken as they are.
   bool acceptLostGradients = false;
+  /// Whether trained parameters of fewer bits are held in float32, and cast
+  /// where the model reads them.
+  bool holdsMasters = false;
   /// Low-rank matrices that linear layers get; absent: none.
   std::optional<AdapterRequest> adapter;
   /// Whether RMS norms that the model writes out become LibTorch's.

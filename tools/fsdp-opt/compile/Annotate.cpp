@@ -275,6 +275,8 @@ StateDType getStateDType(std::optional<StateChoice> choice) {
     return StateDType::Int8;
   case StateChoice::Float8:
     return StateDType::Float8;
+  case StateChoice::Float32:
+    return StateDType::Float32;
   }
   llvm_unreachable("all choices have a name in the IR");
 }

@@ -77,7 +77,8 @@ static std::string describeMoments(const OptimizerConfig &optimizer) {
 
 void fsdp::noteHalfStates(ModuleOp module, const Config &config) {
   std::string moments = describeMoments(config.optimizer);
-  if (isForInference(module) || config.optimizer.stateDType || moments.empty())
+  bool isSaid = config.optimizer.stateDType || moments.empty();
+  if (isForInference(module) || (isSaid && !config.optimizer.holdsMasters))
     return;
   size_t trained = 0, half = 0, bfloat = 0;
   for (StateOp state : module.getOps<StateOp>()) {
@@ -88,7 +89,14 @@ void fsdp::noteHalfStates(ModuleOp module, const Config &config) {
     half += type.isF16() || type.isBF16();
     bfloat += type.isBF16();
   }
-  if (half == 0)
+  auto isMaster = [](StateOp state) {
+    return state.getModelElement().has_value();
+  };
+  if (config.optimizer.holdsMasters &&
+      llvm::none_of(module.getOps<StateOp>(), isMaster))
+    addNote("note: optimizer: {master_dtype: float32} changes nothing: no "
+            "parameter that is trained has fewer bits");
+  if (half == 0 || isSaid)
     return;
   std::string type = bfloat == half ? "bfloat16"
                      : bfloat == 0  ? "float16"
@@ -104,9 +112,7 @@ void fsdp::noteHalfStates(ModuleOp module, const Config &config) {
           "of them (" +
           moments +
           "), as in torch.optim: small updates of large numbers are lost. For "
-          "both in float32 export the model in float32, and write "
-          "fsdp_config: {mixed_precision: {param_dtype: " +
-          (bfloat == 0 ? "float16" : "bfloat16") + "}}" +
+          "both in float32 write optimizer: {master_dtype: float32}" +
           (bfloat != 0 && !config.optimizer.stochasticRounding
                ? "; optimizer: {stochastic_rounding: true} makes updates of "
                  "bfloat16 right on average"

@@ -156,7 +156,7 @@ void Resolver::refuseTaken(StateOp state, const std::string &what) {
 }
 
 void Resolver::setInit(StateOp state, const InitRule &rule) {
-  RankedTensorType type = state.getWholeType();
+  RankedTensorType type = state.getModelType();
   Type element = type.getElementType();
   auto fail = [&](const std::string &what) {
     throw Error(ErrorId::ConfigBadValue,
@@ -252,7 +252,7 @@ void Resolver::setWeight(StateOp state) {
     const WeightFiles::Tensor *tensor = files->find(name);
     if (!tensor)
       continue;
-    RankedTensorType type = state.getWholeType();
+    RankedTensorType type = state.getModelType();
     std::optional<plan::DType> dtype = toDType(type.getElementType());
     const StoredTensor &stored = *tensor->stored;
     if (!dtype)

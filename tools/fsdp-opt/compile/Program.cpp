@@ -40,6 +40,7 @@ CaptureOptions fsdp::getCaptureOptions(const CommandLine &line,
     options.request.acceptLostGradients = config->acceptLostGradients;
     options.request.fusesNorms = config->fusesNorms;
     options.request.weighsLoss = config->weighsLoss;
+    options.request.holdsMasters = config->optimizer.holdsMasters;
     if (config->adapter)
       options.request.adapter = config->adapter->request;
     options.target = config->target;
@@ -121,6 +122,16 @@ OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
                 "'" + name + "' was captured with another loss_normalization " +
                     "than the config's, which only capture applies; compile "
                     "it from the model file");
+  auto isMaster = [](StateOp state) {
+    return state.getModelElement().has_value();
+  };
+  if (config && !config->optimizer.holdsMasters &&
+      llvm::any_of(module->getOps<StateOp>(), isMaster))
+    throw Error(ErrorId::ConfigNotSupported,
+                "'" + name +
+                    "' was captured with optimizer: {master_dtype: float32}, "
+                    "which this config does not ask for and only capture "
+                    "applies; compile it from the model file");
   bool mayLackAdapters =
       config && config->adapter && config->adapter->request.yieldsToOwn;
   if (config && !mayLackAdapters &&

@@ -66,7 +66,7 @@ enum class Sync {
 };
 
 /// What the states that an optimizer keeps of parameters are stored as.
-enum class StateChoice { BFloat16, Int8, Float8 };
+enum class StateChoice { BFloat16, Int8, Float8, Float32 };
 
 /// What shares a scale among numbers of eight bits.
 enum class Float8Choice { Tensorwise, Rowwise };
@@ -103,6 +103,7 @@ struct OptimizerConfig {
   std::vector<OptimizerGroup> groups;        ///< the last that matches counts
   std::optional<StateChoice> stateDType;     ///< absent: the parameter's type
   bool stochasticRounding = false;           ///< of parameters in bf16
+  bool holdsMasters = false; ///< parameters of fewer bits are held in float32
 
   /// Of all parameters, or of those of a group.
   OptimizerNumbers getNumbers(const OptimizerGroup *group = nullptr) const {

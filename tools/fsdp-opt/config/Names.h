@@ -72,7 +72,8 @@ template <>
 inline std::vector<Named<StateChoice>> getNames() {
   return {{"bfloat16", StateChoice::BFloat16},
           {"int8", StateChoice::Int8},
-          {"float8", StateChoice::Float8}};
+          {"float8", StateChoice::Float8},
+          {"float32", StateChoice::Float32}};
 }
 
 template <>

@@ -150,6 +150,12 @@ static const Table<OptimizerGroup> &getGroups() {
   return table;
 }
 
+static void readMasters(const Value &value, OptimizerConfig &optimizer) {
+  static constexpr std::string_view words[] = {"float32"};
+  value.reader().readChoice(value.node, value.key, words);
+  optimizer.holdsMasters = true;
+}
+
 static const Table<OptimizerConfig> &getOptimizer() {
   static const Table<OptimizerConfig> table = [] {
     Table<OptimizerConfig> table = {
@@ -164,6 +170,17 @@ static const Table<OptimizerConfig> &getOptimizer() {
          "what the optimizer keeps of each parameter is stored as this; `int8` "
          "and `float8` in blocks of 256 elements, [see "
          "below](#optimizer-states-in-fewer-bytes)",
+         {.absent = "the parameter's type"}});
+    table.fields.push_back(
+        {"master_dtype",
+         readMasters,
+         "`float32`",
+         "",
+         "trained parameters of fewer bits are held as this by their ranks, "
+         "and "
+         "so is what the optimizer keeps of them; they are gathered, computed "
+         "with and exported in their own type, [see "
+         "below](#parameters-in-float32)",
          {.absent = "the parameter's type"}});
     table.fields.push_back(
         {"stochastic_rounding", &OptimizerConfig::stochasticRounding,

@@ -111,6 +111,11 @@ static void checkAdapter(Reading &reading) {
   const Config &config = reading.result.config;
   if (!config.adapter)
     return;
+  if (config.optimizer.holdsMasters)
+    reading.refuse("adapter",
+                   "'adapter' has matrices of float32 already, beside a base "
+                   "that is not trained; leave out optimizer.master_dtype",
+                   ErrorId::ConfigNotSupported);
   const AdapterRequest &asked = config.adapter->request;
   auto refuse = [&](const char *what) {
     reading.refuse("adapter", std::string("'adapter': ") + what,
@@ -282,7 +287,7 @@ std::span<const Check> fsdp::getStepChecks() {
         "optimizer.groups"},
        checkNesterov},
       {{"lr_scheduler", "optimizer.lr"}, checkScheduler},
-      {{"adapter", "quantize"}, checkAdapter},
+      {{"adapter", "quantize", "optimizer.master_dtype"}, checkAdapter},
       {{"on_nonfinite", "loss_scale"}, completePolicy},
       {{"mode"}, checkMode},
       {{"data"}, checkData},
