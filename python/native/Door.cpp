@@ -4,6 +4,7 @@
 #include "python/native/Door.h"
 
 #include "plan/DType.h"
+#include "plan/Quantized.h"
 #include "plan/Shape.h"
 #include "plan/StateParts.h"
 #include "plan/Target.h"
@@ -46,16 +47,10 @@ Door::Door(const LaunchOptions &options) : run(options) {
   for (const auto &state : plan.states) {
     if (!isExported(*state))
       continue;
-    if (state->quantized)
-      throw Error(ErrorId::RuntimeUnsupported,
-                  "'" + state->name +
-                      "' is held in blocks of codes (quantize), which a "
-                      "session of a model's tensors cannot lend; train with "
-                      "fsdp-run, or compile without 'quantize'");
     std::vector<std::string> names = state->aliases;
     names.insert(names.begin(), state->name);
-    model.push_back({names, std::string(dtypeName(state->dtype)),
-                     wholeShape(plan, *state)});
+    model.push_back({names, std::string(dtypeName(modelDType(*state))),
+                     modelShape(plan, *state)});
   }
   bounds.emplace(plan, first);
   // A step of grains gives the numbers in its metrics alone.
@@ -375,6 +370,14 @@ void Door::load(const std::string &path, bool isOwn) {
                 "'" + path +
                     "' is not there; expected a checkpoint, a folder "
                     "of several, or safetensors files");
+  if (isOwn)
+    for (const auto &state : session().plan().states)
+      if (state->quantized)
+        throw Error(ErrorId::RuntimeUnsupported,
+                    "'" + state->name +
+                        "' is held in blocks of codes (quantize), which whole "
+                        "numbers do not replace in a session that runs; open "
+                        "one with weights=, or load() a checkpoint");
   run.run([&](OpenRank &rank) {
     if (rank.own) {
       checkpointerOf(rank)->wait();

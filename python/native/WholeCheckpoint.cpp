@@ -201,6 +201,11 @@ public:
       : plan(plan), folder(folder) {}
 
   const char *read(const plan::StateT &state) {
+    if (state.initializer && state.initializer->kind >= plan::InitKind::pissa)
+      throw Error(ErrorId::RuntimeUnsupported,
+                  "'" + state.name +
+                      "' begins with numbers of an adapter's base, which only "
+                      "a run computes; give a checkpoint that has it");
     std::vector<int64_t> shape = wholeShape(plan, state);
     Region region = Region::all(shape);
     auto bytes =

@@ -11,11 +11,6 @@ from harness import batch_of, compile_step, make_config, make_data, parse_argume
 ADAMW = {"name": "adamw", "lr": 2e-3, "eps": 1e-6, "weight_decay": 0.1}
 
 
-def half_llama():
-    model, inputs = zoo.llama()
-    return model.to(torch.bfloat16), inputs
-
-
 def with_masters(model, inputs, data, world, steps, told):
     """Losses, the model, and the copies at the end."""
     model = copy.deepcopy(model)
@@ -39,7 +34,7 @@ def with_masters(model, inputs, data, world, steps, told):
     return losses, model, masters
 
 
-def masters_case(bin, world, factory=half_llama, same_bits=False, **config):
+def masters_case(bin, world, factory=zoo.half, same_bits=False, **config):
     def case(folder):
         torch.manual_seed(5)
         model, inputs = factory()
@@ -73,7 +68,7 @@ def small_updates_case(bin):
     """What bfloat16 loses in each step, float32 keeps."""
     def case(folder):
         torch.manual_seed(5)
-        model, inputs = half_llama()
+        model, inputs = zoo.half()
         data = make_data(inputs, 2 * 12)
         save_file(data, folder / "data.safetensors")
         moved = {}
@@ -91,7 +86,7 @@ def states_case(bin, world):
     """Moments of float32 beside parameters of bfloat16: the update in float32, the new parameter rounded to nearest."""
     def case(folder):
         torch.manual_seed(5)
-        model, inputs = half_llama()
+        model, inputs = zoo.half()
         told = make_config(world, optimizer={**ADAMW, "state_dtype": "float32"})
         data = make_data(inputs, world * 4)
         save_file(data, folder / "data.safetensors")

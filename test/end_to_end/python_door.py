@@ -211,10 +211,31 @@ def refusals(folder):
         assert step(x=apart, y=whole["y"].tolist()).loss == other(**whole).loss, "the same rows give another loss"
     assert not step.is_open
     refused("E076", "is closed", lambda: step(**whole))
-    *_, coded = compiled(folder, zoo.lora, name="coded.fsdp", quantize={})
-    refused("E076", "is held in blocks of codes", lambda: fsdp_opt.Session(coded), fsdp_opt.errors.ArtifactError)
     refused("E001", "nothing.fsdp", lambda: fsdp_opt.Session(folder / "nothing.fsdp"), fsdp_opt.errors.ModelError)
     refused("E094", "RANK and WORLD_SIZE", lambda: fsdp_opt.Session(artifact, backend="gloo", rendezvous=f"file://{folder}/meet"))
+
+
+def base_of_codes(folder):
+    """A session over a base in blocks of codes trains as fsdp-run does, and lends the numbers that they stand for."""
+    model, inputs, artifact = compiled(folder, zoo.lora, name="coded.fsdp", quantize={})
+    with fsdp_opt.Session(artifact) as step:
+        first = step.state_dict()
+        batch = {name: torch.cat([value] * step.world_size) for name, value in inputs.items()}
+        losses = [step(**batch).loss for _ in range(3)]
+        step.save(folder / "coded_ck")
+        after, later = step.state_dict(), step(**batch).loss
+        refused("E076", "is held in blocks of codes", lambda: step.load_state_dict(after))
+        step.load(folder / "coded_ck" / "step_3")
+        assert step(**batch).loss == later, "it did not go on with what it had"
+    assert losses[2] < losses[0]
+    rounded = 0
+    for name, value in model.state_dict().items():
+        assert first[name].dtype == value.dtype and first[name].shape == value.shape, name
+        if "lora" in name or torch.equal(first[name], value):
+            continue
+        rounded += 1
+        assert torch.equal(first[name], after[name]) and torch.allclose(first[name], value, atol=0.2 * value.abs().max()), name
+    assert rounded, "no base was held in codes"
 
 
 def options_of_runs(folder):

@@ -286,6 +286,12 @@ def llama(length=8):
     return Classifier(Llama()), {"x": torch.randint(0, 29, (2, 8)), "y": torch.randint(0, 29, (2, 8))}
 
 
+def half():
+    """A model in bfloat16."""
+    model, inputs = llama()
+    return model.to(torch.bfloat16), inputs
+
+
 def grouped():
     """Attention that is told of fewer heads of keys and values than of queries."""
 
