@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _sources, errors
-
-_LOSSES = ("dpo", "ipo", "orpo", "simpo")
+from ._recipe_losses import LOSSES, Preference
 
 # Keys that fsdp-train itself does what they say. The others are fsdp-opt's.
-_OWN = ("base_model", "model_name_or_path", "datasets", "test_datasets", "sample_packing", "packing", "val_set_size", "output_dir", "rl", "rl_beta", "dpo_beta",
-        "beta", "orpo_alpha", "simpo_gamma", "save_steps", "save_total_limit", "eval_steps", "merge_lora")
+_OWN = ("base_model", "model_name_or_path", "datasets", "test_datasets", "sample_packing", "packing", "val_set_size", "output_dir", "rl", "save_steps",
+        "save_total_limit", "eval_steps", "merge_lora")
+# The same beside "rl".
+_OF_LOSSES = ("rl_beta", "dpo_beta", "beta", "orpo_alpha", "simpo_gamma", "loss_type", "dpo_loss_type", "loss_weights", "dpo_loss_weights", "label_smoothing",
+              "dpo_label_smoothing", "desirable_weight", "kto_desirable_weight", "undesirable_weight", "kto_undesirable_weight",
+              "reference", "ref_model")
 
 # Axolotl's types of data sets, by the form that they have here.
 _TYPES = {"completion": "completion", "alpaca": "alpaca", "chat_template": "chat", "chat": "chat", "sharegpt": "chat", "rows": "rows",
@@ -30,6 +33,7 @@ class DataSet:
     column: str
     split: str
     train_on: tuple[str, ...]
+    kind: Any = None  # its `type`, of rows of answers
 
 
 @dataclass
@@ -48,9 +52,8 @@ class Recipe:
     epochs: float
     steps: int | None
     seed: int
-    loss: str | None  # a preference loss
-    beta: float
-    gamma: float
+    loss: Preference | None
+    reference: str | None  # the folder or name of another model than the base
     save_every: int | None
     keep: int | None
     eval_every: int | None
@@ -106,21 +109,57 @@ class _Reader:
     def flag(self, *names: str) -> bool:
         return str(self.first(*names)[1]).lower() in ("true", "yes", "on", "auto", "full", "1")
 
-    def datasets(self, name: str, loss: str | None) -> list[DataSet]:
+    def texts(self, names: tuple[str, ...], default: str) -> list[str]:
+        """A text, or a list of some."""
+        name, value = self.first(*names)
+        value = default if value is None else value
+        found = value if isinstance(value, list) else [value]
+        if not found or not all(isinstance(each, str) for each in found):
+            raise _refuse(self.path, f"'{name}': expected a text or a list of texts, found {value!r}", "E043")
+        return found
+
+    def preference(self) -> Preference | None:
+        kind = self.text("rl")
+        if not kind:
+            return None
+        if kind not in LOSSES:
+            raise _refuse(self.path, f"'rl': expected one of {', '.join(LOSSES)}, found '{kind}'", "E045")
+        known = LOSSES[kind]
+        types = self.texts(("dpo_loss_type", "loss_type"), next(iter(known)))
+        other = [each for each in types if each not in known]
+        if other or len(set(types)) < len(types):
+            raise _refuse(self.path, f"'loss_type': expected one or several of {', '.join(known)} with 'rl: {kind}', found '{', '.join(other or types)}'", "E045")
+        name, given = self.first("dpo_loss_weights", "loss_weights")
+        weights = given if isinstance(given, list) else [given] if given is not None else [1] * len(types)
+        if len(weights) != len(types) or not all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in weights):
+            raise _refuse(self.path, f"'{name}': expected a number for each of {', '.join(types)}, found {given!r}", "E043")
+        smoothing = self.number(("dpo_label_smoothing", "label_smoothing"), 0)
+        if smoothing and not any(known[each].smooths for each in types):
+            raise _refuse(self.path, f"'label_smoothing': '{', '.join(types)}' has none, in TRL neither; expected it with loss_type: "
+                                     + (", ".join(each for each, loss in known.items() if loss.smooths) or "of rl: dpo"), "E045")
+        if smoothing >= 0.5:
+            raise _refuse(self.path, f"'label_smoothing': expected less than 0.5, found {smoothing}")
+        unpaired = {name: self.number((f"kto_{name}_weight", f"{name}_weight"), 1) for name in ("desirable", "undesirable")}
+        if kind != "kto" and any(value != 1 for value in unpaired.values()):
+            raise _refuse(self.path, f"'desirable_weight' and 'undesirable_weight' have no effect with 'rl: {kind}'; leave them out", "E045")
+        return Preference(kind, tuple(zip(types, map(float, weights))), self.number(("rl_beta", "dpo_beta", "beta", "orpo_alpha"), known[types[0]].beta),
+                          self.number(("simpo_gamma",), 0.5), smoothing, **unpaired)
+
+    def datasets(self, name: str, loss: Preference | None) -> list[DataSet]:
         given = self.keys.get(name) or []
         if not isinstance(given, list):
             raise _refuse(self.path, f"'{name}': expected a list such as [{{path: chats.jsonl, type: chat_template}}], found {type(given).__name__}", "E043")
         return [self.dataset(each, name, loss) for each in given]
 
-    def dataset(self, given: Any, name: str, loss: str | None) -> DataSet:
+    def dataset(self, given: Any, name: str, loss: Preference | None) -> DataSet:
         if not isinstance(given, Mapping) or not isinstance(given.get("path"), str):
             raise _refuse(self.path, f"'{name}': expected maps with 'path', found {given!r:.60}", "E043")
         kind = given.get("type")
-        if loss:
-            form = "preference"
-        elif isinstance(kind, Mapping):
+        if isinstance(kind, Mapping) and not (loss and loss.is_unpaired):
             raise _refuse(self.path, f"'{name}': a 'type' of fields and formats is not supported; write rows with fsdp_opt.data.write_rows, and give "
                                      "{path: rows.jsonl, type: rows}, or one of " + ", ".join(_TYPES), "E045")
+        if loss:
+            form = "preference"
         else:
             form = _TYPES.get(str(kind if kind is not None else "chat").partition(".")[0].partition(":")[0], "")
             if not form:
@@ -133,7 +172,8 @@ class _Reader:
             if not isinstance(files, str) and len(files) > 1:
                 raise _refuse(self.path, f"'{name}': expected one of data_files, or a pattern, found {len(files)}", "E045")
         return DataSet(self.find(path, name), form, str(given.get("field_messages") or given.get("field") or ""), str(given.get("split") or "train"),
-                       tuple("assistant" if each in ("gpt", "model") else str(each) for each in train_on))
+                       tuple("assistant" if each in ("gpt", "model") else str(each) for each in train_on),
+                       kind if loss else None)
 
     def find(self, path: str, name: str) -> str:
         """A file beside the one that names it, or from here, or a dataset of the hub."""
@@ -166,39 +206,54 @@ def read(given: str | os.PathLike[str]) -> Recipe:
     base = read.text("base_model", "model_name_or_path")
     if not base:
         raise _refuse(path, "fsdp-train needs 'base_model', the folder or name of a Hugging Face model", "E046")
-    local = path.parent / base
-    loss = read.text("rl")
-    if loss and loss not in _LOSSES:
-        raise _refuse(path, f"'rl': expected one of {', '.join(_LOSSES)}, found '{loss}'", "E045")
+    def find(name: str) -> str:
+        return str(path.parent / name) if (path.parent / name).is_dir() else name
+    loss = read.preference()
+    reference = read.text("reference", "ref_model") if loss else None
+    if loss and reference and not loss.is_compared:
+        raise _refuse(path, f"'reference' has no effect with 'rl: {loss.kind}', which has none; leave it out", "E045")
     adapter = keys.get("adapter")
     output = read.text("output_dir") or "model-out"
     recipe = Recipe(
-        path=path, text=text, keys=keys, base_model=str(local) if local.is_dir() else base, output=pathlib.Path(output),
+        path=path, text=text, keys=keys, base_model=find(base), output=pathlib.Path(output),
         length=read.whole(("sequence_len", "max_seq_length", "max_length", "cutoff_len"), None, 2),
         rows=read.whole(("micro_batch_size", "per_device_train_batch_size"), 1), micro_batches=read.whole(("gradient_accumulation_steps",), 1),
         packs=read.flag("sample_packing", "packing"), epochs=read.number(("num_epochs", "num_train_epochs"), 1),
-        steps=read.maybe("max_steps"), seed=read.whole(("seed",), 0, 0), loss=loss,
-        beta=read.number(("rl_beta", "dpo_beta", "beta", "orpo_alpha"), 0.1 if loss != "simpo" else 2.0), gamma=read.number(("simpo_gamma",), 0.5),
+        steps=read.maybe("max_steps"), seed=read.whole(("seed",), 0, 0), loss=loss, reference=find(reference) if reference else None,
         save_every=read.maybe("save_steps"), keep=read.maybe("save_total_limit"), eval_every=read.maybe("eval_steps"),
         validation=read.number(("val_set_size",), 0), half=read.flag("bf16"), has_adapter=adapter not in (None, "", False),
         merges=read.flag("merge_lora"))
     if recipe.loss and recipe.packs:
         raise _refuse(path, "'sample_packing' is not supported with 'rl', whose rows are pairs; leave one of them out", "E045")
+    if recipe.loss and "mismatched" in recipe.loss.answers:
+        _check_order(recipe)
     recipe.datasets, recipe.test_datasets = read.datasets("datasets", loss), read.datasets("test_datasets", loss)
     if not recipe.datasets:
         raise _refuse(path, "fsdp-train needs 'datasets', such as [{path: chats.jsonl, type: chat_template}]", "E046")
     return recipe
 
 
+def _check_order(recipe: Recipe) -> None:
+    """Answers are mismatched among the rows of a micro-batch, which have to be read together."""
+    if recipe.rows < 2:
+        raise _refuse(recipe.path, "'micro_batch_size': expected 2 rows or more with 'rl: kto', which compares each answer with that of another row, found 1; "
+                                   "'loss_type: apo_zero_unpaired' does without")
+    order = recipe.keys.get("data")
+    if isinstance(order, Mapping) and any(order.get(name) for name in ("shuffle", "length_pool")):
+        raise _refuse(recipe.path, "'data': 'rl: kto' reads rows in the order of the file, since each is compared with the one in front of it; leave out "
+                                   "'shuffle' and 'length_pool'", "E045")
+
+
 def without_own(recipe: Recipe) -> str:
     """The file's text without what is done here; its other lines stay where they are, for the places in errors."""
     yaml = _sources.need("yaml", "fsdp-train")
     root = yaml.compose(recipe.text)
+    own = _OWN + (_OF_LOSSES if recipe.loss else ())
     if root.flow_style:
-        return str(yaml.safe_dump({key: value for key, value in recipe.keys.items() if key not in _OWN}))
+        return str(yaml.safe_dump({key: value for key, value in recipe.keys.items() if key not in own}))
     lines = recipe.text.splitlines()
     begins = [key.start_mark.line for key, _ in root.value] + [len(lines)]
     for (key, _), begin, end in zip(root.value, begins, begins[1:]):
-        if key.value in _OWN:
+        if key.value in own:
             lines[begin:end] = [f"# {line}" for line in lines[begin:end]]
     return "\n".join(lines) + "\n"

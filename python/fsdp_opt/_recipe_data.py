@@ -10,11 +10,9 @@ import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from . import _samples, _sources, data, errors
+from . import _recipe_answers, _samples, _sources, data, errors
 from ._recipe import DataSet, Recipe
-from .tensor_file import write_tensors
-
-PAIRS = ("chosen_ids", "chosen_labels", "rejected_ids", "rejected_labels")
+from ._recipe_answers import Found
 
 
 class Prepared(NamedTuple):
@@ -31,13 +29,14 @@ def prepare(recipe: Recipe, tokenizer: Any) -> Prepared:
     folder = recipe.output / "data"
     folder.mkdir(parents=True, exist_ok=True)
     template = getattr(tokenizer, "chat_template", None)
-    told = [recipe.length, recipe.packs, recipe.validation, recipe.seed, recipe.loss, str(template), len(tokenizer),
+    told = [recipe.length, recipe.packs, recipe.validation, recipe.seed, recipe.loss and [recipe.loss.kind, recipe.loss.answers], str(template), len(tokenizer),
+            *([recipe.rows] if recipe.loss and "mismatched" in recipe.loss.answers else []),
             *(_fingerprint(each) for each in recipe.datasets), "|", *(_fingerprint(each) for each in recipe.test_datasets)]
     name = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
     train, validation, note = (folder / f"{kind}-{name}{suffix}" for kind, suffix in
                                (("train", ".safetensors"), ("validation", ".safetensors"), ("rows", ".json")))
     if not note.exists():
-        write = _write_pairs if recipe.loss else _write_rows
+        write = _recipe_answers.write if recipe.loss else _write_rows
         found = _count(recipe) if recipe.validation >= 1 and not recipe.test_datasets else 0
         if found and found <= recipe.validation:
             raise errors.make("E044", f"{recipe.path}: 'val_set_size': expected fewer than the {found} samples that there are, found {recipe.validation:g}")
@@ -59,13 +58,10 @@ def _fingerprint(dataset: DataSet) -> list[Any]:
     files: list[Any] = []
     if not dataset.path.startswith("hf:"):
         files = [[path, os.stat(path).st_size, os.stat(path).st_mtime_ns] for path in _sources.find_files(dataset.path)]
-    return [dataset.path, dataset.form, dataset.column, dataset.split, *dataset.train_on, *files]
+    return [dataset.path, dataset.form, dataset.column, dataset.split, dataset.kind, *dataset.train_on, *files]
 
 
-_Found = tuple[DataSet, str, Any]
-
-
-def _read(datasets: list[DataSet]) -> Iterator[_Found]:
+def _read(datasets: list[DataSet]) -> Iterator[Found]:
     for dataset in datasets:
         for where, document in _sources.read_documents(dataset.path, dataset.split):
             yield dataset, where, document
@@ -75,7 +71,7 @@ def _count(recipe: Recipe) -> int:
     return sum(1 for _ in _read(recipe.datasets))
 
 
-def _split(datasets: list[DataSet], share: float, seed: int, chosen: bool) -> Iterator[_Found]:
+def _split(datasets: list[DataSet], share: float, seed: int, chosen: bool) -> Iterator[Found]:
     """Each sample is drawn for validation or not, in both passes alike."""
     draw = random.Random(seed)
     for found in _read(datasets):
@@ -83,7 +79,7 @@ def _split(datasets: list[DataSet], share: float, seed: int, chosen: bool) -> It
             yield found
 
 
-def _write_rows(recipe: Recipe, tokenizer: Any, found: Iterator[_Found], target: pathlib.Path) -> int:
+def _write_rows(recipe: Recipe, tokenizer: Any, found: Iterator[Found], target: pathlib.Path) -> int:
     forms: dict[int, _samples.Form] = {}
 
     def encode() -> Iterator[dict[str, list[int]]]:
@@ -95,40 +91,3 @@ def _write_rows(recipe: Recipe, tokenizer: Any, found: Iterator[_Found], target:
     print(f"{target}: {written.documents - written.skipped} samples in {written.rows} rows of {recipe.length} tokens"
           + (f"; {written.skipped} are longer than that, or train nothing, and are left out" if written.skipped else ""), flush=True)
     return written.rows
-
-
-def _write_pairs(recipe: Recipe, tokenizer: Any, found: Iterator[_Found], target: pathlib.Path) -> int:
-    import torch
-    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id or 0
-    columns: dict[str, list[list[int]]] = {name: [] for name in PAIRS}
-    skipped = 0
-    for _, where, document in found:
-        pair = [_answer(tokenizer, document, name, where) for name in ("chosen", "rejected")]
-        if any(len(each.ids) > recipe.length for each in pair):
-            skipped += 1
-            continue
-        for name, each in zip(("chosen", "rejected"), pair):
-            missing = recipe.length - len(each.ids)
-            columns[f"{name}_ids"].append(each.ids + [pad] * missing)
-            columns[f"{name}_labels"].append(each.labels + [_samples.IGNORED] * missing)
-    rows = len(columns["chosen_ids"])
-    if not rows:
-        raise errors.make("E080", f"datasets: expected pairs of up to {recipe.length} tokens, found none among {skipped}")
-    write_tensors(target, {name: torch.tensor(each) for name, each in columns.items()})
-    print(f"{target}: {rows} pairs of {recipe.length} tokens" + (f"; {skipped} are longer, and are left out" if skipped else ""), flush=True)
-    return rows
-
-
-def _answer(tokenizer: Any, document: Any, name: str, where: str) -> _samples.Sample:
-    """`prompt` and `chosen` or `rejected`, texts or lists of messages; or without a prompt two lists that begin alike."""
-    if not isinstance(document, dict) or name not in document:
-        found = ", ".join(map(str, document)) if isinstance(document, dict) else type(document).__name__
-        raise errors.make("E080", f"{where}: expected 'prompt', 'chosen' and 'rejected', found {found}")
-    prompt, answer = document.get("prompt"), document[name]
-    if isinstance(answer, list) and not prompt:
-        prompt, answer = answer[:-1], answer[-1:]
-    elif isinstance(answer, dict):
-        answer = [answer]
-    if isinstance(prompt, str) and isinstance(answer, list):
-        prompt = [{"role": "user", "content": prompt}]
-    return _samples.PromptCompletion(tokenizer, "", ["assistant"]).encode({"prompt": prompt, "completion": answer}, where)

@@ -7,11 +7,12 @@ import inspect
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from . import _hooks, _sources, errors
+from ._recipe_losses import Preference, Terms
 from .compiler import part_tensors
 
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.model", "vocab.json", "merges.txt", "added_tokens.json",
@@ -76,6 +77,18 @@ class Base:
                 shutil.copy(source / name, folder / name)
 
 
+def check_same_tokens(base: Base, other: Base, key: str) -> None:
+    """Refuses a model that reads or says other tokens."""
+    sizes = [each.model.config.get_text_config().vocab_size for each in (base, other)]
+    if sizes[0] != sizes[1]:
+        raise errors.make("E044", f"'{key}': expected a model of {sizes[0]} tokens, as '{base.name}' has, found {sizes[1]} in '{other.name}'")
+    words, others = (each.tokenizer.get_vocab() for each in (base, other))
+    if words != others:
+        differs = next((word for word, number in words.items() if others.get(word) != number), None) or next(iter(set(others) - set(words)))
+        raise errors.make("E044", f"'{key}': expected the tokenizer of '{base.name}', found another one in '{other.name}': {differs!r} is {others.get(differs)} "
+                                  f"and not {words.get(differs)}")
+
+
 # What the model's forward is for a program, given its own. None has an inner module, so that names stay the model's.
 
 Forward = Callable[..., Any]
@@ -88,44 +101,53 @@ def next_token(own: Forward) -> Forward:
     return call
 
 
-def _log_probabilities(own: Forward, ids: list[torch.Tensor], labels: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of each row the sum over labels that count, and their number."""
-    logits = own(input_ids=torch.cat(ids), use_cache=False).logits[:, :-1].float()
-    targets = torch.cat(labels)[:, 1:]
-    counts = targets != -100
-    chosen = torch.log_softmax(logits, -1).gather(-1, targets.clamp(min=0).unsqueeze(-1)).squeeze(-1)
-    return (chosen * counts).sum(-1), counts.sum(-1)
+class _Read(NamedTuple):
+    """What the model thinks of a sequence."""
+
+    each: torch.Tensor
+    """Log-probabilities of all tokens but the first."""
+    counts: torch.Tensor
+    """Which of them count."""
 
 
-def reference(own: Forward) -> Forward:
-    """What the model as it is thinks of both answers."""
-    def call(chosen_ids: torch.Tensor, chosen_labels: torch.Tensor, rejected_ids: torch.Tensor, rejected_labels: torch.Tensor) -> dict[str, torch.Tensor]:
-        rows = len(chosen_ids)
-        sums, _ = _log_probabilities(own, [chosen_ids, rejected_ids], [chosen_labels, rejected_labels])
-        return {"reference_chosen": sums[:rows].clone(), "reference_rejected": sums[rows:].clone()}
+def _judge(own: Forward, wanted: Preference, inputs: dict[str, torch.Tensor]) -> dict[str, _Read]:
+    """All answers. Those that need no gradient are read by themselves."""
+    found: dict[str, _Read] = {}
+    fixed = tuple(name for name in wanted.answers if name == "mismatched")
+    for names in (tuple(name for name in wanted.answers if name not in fixed), fixed):
+        if not names:
+            continue
+        ids, labels = (torch.cat([inputs[f"{name}_{what}"] for name in names]) for what in ("ids", "labels"))
+        logits = own(input_ids=ids, use_cache=False).logits[:, :-1].float()
+        # Of labels, which are the tokens where they count.
+        each = torch.log_softmax(logits, -1).gather(-1, ids[:, 1:].unsqueeze(-1)).squeeze(-1)
+        counts = labels[:, 1:] != -100
+        rows = len(ids) // len(names)
+        for place, name in enumerate(names):
+            at = slice(place * rows, place * rows + rows)
+            found[name] = _Read(each[at].detach() if name in fixed else each[at], counts[at])
+    return found
+
+
+def reference(own: Forward, wanted: Preference) -> Forward:
+    """What the model as it is thinks of all answers."""
+    def call(**inputs: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {f"reference_{name}": (read.each * read.counts).sum(-1) for name, read in _judge(own, wanted, inputs).items()}
     return call
 
 
-def preference(own: Forward, kind: str, beta: float, gamma: float) -> Forward:
-    """Losses over pairs, by the formulas of TRL's DPOTrainer (dpo, ipo), ORPOTrainer and CPOTrainer (simpo)."""
-    def call(chosen_ids: torch.Tensor, chosen_labels: torch.Tensor, rejected_ids: torch.Tensor, rejected_labels: torch.Tensor,
-             **references: torch.Tensor) -> torch.Tensor:
-        rows = len(chosen_ids)
-        sums, counts = _log_probabilities(own, [chosen_ids, rejected_ids], [chosen_labels, rejected_labels])
-        logsigmoid = torch.nn.functional.logsigmoid
-        if references:
-            chosen, rejected = sums[:rows] - references["reference_chosen"], sums[rows:] - references["reference_rejected"]
-            if kind == "dpo":
-                return -logsigmoid(beta * (chosen - rejected)).mean()
-            lengths = counts.clamp(min=1)
-            return ((chosen / lengths[:rows] - rejected / lengths[rows:] - 1 / (2 * beta)) ** 2).mean()
-        means = sums / counts.clamp(min=1)
-        chosen, rejected = means[:rows], means[rows:]
-        if kind == "simpo":
-            return -logsigmoid(beta * (chosen - rejected) - gamma).mean()
-        odds = (chosen - rejected) - (torch.log1p(-torch.exp(chosen)) - torch.log1p(-torch.exp(rejected)))
-        nll = -sums[:rows].sum() / counts[:rows].sum().clamp(min=1)
-        return nll - beta * logsigmoid(odds).mean()
+def preference(own: Forward, wanted: Preference) -> Forward:
+    """A loss over answers, by what the model and its reference think of them."""
+    def call(**inputs: torch.Tensor) -> torch.Tensor:
+        found = _judge(own, wanted, inputs)
+        sums = {name: (read.each * read.counts).sum(-1) for name, read in found.items()}
+        ratios = {name: value - inputs[f"reference_{name}"] for name, value in sums.items() if wanted.is_compared}
+        whole = None
+        if (tokens := inputs.get("chosen_tokens")) is not None:
+            each = found["chosen"].each
+            there = torch.arange(1, each.shape[1] + 1, device=each.device) < tokens.unsqueeze(-1)
+            whole = (each * there).sum(-1), there.sum(-1)
+        return wanted.compute(Terms(sums, {name: read.counts.sum(-1) for name, read in found.items()}, ratios, whole, inputs.get("desirable"), wanted))
     return call
 
 

@@ -9,6 +9,7 @@ Each step is printed as a command, so that one can go on by hand. Called again, 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import pathlib
@@ -117,7 +118,7 @@ def _prepare(recipe: _recipe.Recipe, world: int | None) -> dict[str, Any]:
     """Data, programs and artifacts; what is to be run then."""
     import torch
 
-    from . import _recipe_data, _recipe_model
+    from . import _recipe_data, _recipe_losses, _recipe_model
 
     folder = recipe.output
     folder.mkdir(parents=True, exist_ok=True)
@@ -127,25 +128,19 @@ def _prepare(recipe: _recipe.Recipe, world: int | None) -> dict[str, Any]:
     gpus = torch.cuda.device_count()
     world = world or _mesh_size(recipe) or (gpus if gpus else 1)
     config.write_text(_complete(recipe, base, gpus > 0))
-    buffers = folder / "buffers.safetensors"
-    weights = [base.weights()]
-    if base.buffers:
-        from .tensor_file import write_tensors
-        write_tensors(str(buffers), base.buffers)
-        weights.append(str(buffers))
+    weights = _weights(folder, base, "buffers")
     launch = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--standalone", f"--nproc-per-node={world}"] if (
         gpus and world > 1 and "WORLD_SIZE" not in os.environ) else []
     rows = torch.zeros(recipe.rows, recipe.length, dtype=torch.int64)
     data = prepared.train
-    if recipe.loss:
-        inputs = dict.fromkeys(_recipe_data.PAIRS, rows)
-        if recipe.loss in ("dpo", "ipo"):
-            inputs |= {name: torch.zeros(recipe.rows) for name in ("reference_chosen", "reference_rejected")}
-            data = _add_reference(recipe, base, prepared, config, weights, world, launch)
-        loss, beta, gamma = recipe.loss, recipe.beta, recipe.gamma
+    if loss := recipe.loss:
+        inputs = dict.fromkeys(loss.inputs, rows) | {name: torch.zeros(recipe.rows, dtype=_recipe_losses.NUMBERS.get(name, torch.float32))
+                                                     for name in (*loss.references, *loss.numbers)}
+        if loss.is_compared:
+            data = _add_reference(recipe, base, prepared, weights, world, launch)
 
         def forward(own: _recipe_model.Forward) -> _recipe_model.Forward:
-            return _recipe_model.preference(own, loss, beta, gamma)
+            return _recipe_model.preference(own, loss)
     else:
         inputs = {"input_ids": rows, "labels": rows, **({"position_ids": rows} if recipe.packs else {})}
         forward = _recipe_model.next_token
@@ -173,6 +168,16 @@ def _prepare(recipe: _recipe.Recipe, world: int | None) -> dict[str, Any]:
             "metrics": str(folder / "metrics.jsonl")}
 
 
+def _weights(folder: pathlib.Path, base: Any, buffers: str) -> list[str]:
+    """Where a model's first values are: its own folder, and what is computed in it in a file of that name."""
+    if not base.buffers:
+        return [base.weights()]
+    from .tensor_file import write_tensors
+    file = folder / f"{buffers}.safetensors"
+    write_tensors(str(file), base.buffers)
+    return [base.weights(), str(file)]
+
+
 def _mesh_size(recipe: _recipe.Recipe) -> int | None:
     mesh = recipe.keys.get("mesh")
     sizes = list(mesh.values()) if isinstance(mesh, dict) else []
@@ -195,7 +200,7 @@ def _complete(recipe: _recipe.Recipe, base: Any, has_gpus: bool) -> str:
     if "device" not in keys and has_gpus:
         added["device"] = "cuda"
     if "data" not in keys:
-        added["data"] = {"shuffle": True, "seed": recipe.seed}
+        added["data"] = {"shuffle": False} if recipe.loss and "mismatched" in recipe.loss.answers else {"shuffle": True, "seed": recipe.seed}
     if recipe.validation and not recipe.loss and "eval" not in keys:
         added["eval"] = {}
     lines = [f"{name}: {json.dumps(value)}" for name, value in added.items()]
@@ -211,39 +216,52 @@ def _compile(base: Any, forward: Any, inputs: dict[str, Any], config: pathlib.Pa
            str(artifact)])
 
 
-def _add_reference(recipe: _recipe.Recipe, base: Any, prepared: Any, config: pathlib.Path, weights: list[str], world: int,
-                   launch: list[str]) -> pathlib.Path:
-    """What the model that training starts from thinks of all pairs: a program of its own, run once."""
-    from . import _recipe_data, _recipe_model
-    from .tensor_file import read_tensors, write_tensors
-    target = prepared.train.with_name(prepared.train.name.replace("train-", "train-with-reference-"))
-    if target.exists():
-        return pathlib.Path(target)
+def _add_reference(recipe: _recipe.Recipe, base: Any, prepared: Any, weights: list[str], world: int, launch: list[str]) -> pathlib.Path:
+    """What the model that training starts from, or another one, thinks of all answers: a program of its own, run once."""
     import torch
-    rows = torch.zeros(recipe.rows, recipe.length, dtype=torch.int64)
-    settings = config.with_name("reference.yaml")
+
+    from . import _recipe_model
+    from .tensor_file import read_tensors, write_tensors
+    loss = recipe.loss
+    assert loss is not None
+    if recipe.reference:
+        other = _recipe_model.Base(recipe.reference, recipe.half and recipe.has_adapter)
+        _recipe_model.check_same_tokens(base, other, "reference")
+        base, weights = other, _weights(recipe.output, other, "reference-buffers")
     kept = {name: recipe.keys[name] for name in ("quantize", "load_in_4bit", "load_in_8bit", "mesh", "device", "bf16", "fsdp_config") if name in recipe.keys}
     if str(recipe.keys.get("adapter")) == "qlora":
         kept.setdefault("load_in_4bit", True)
+    told = hashlib.sha256(json.dumps([prepared.train.name, base.name, _stat(weights[0]), kept], default=str).encode()).hexdigest()[:12]
+    target = prepared.train.with_name(f"train-with-reference-{told}.safetensors")
+    if target.exists():
+        return pathlib.Path(target)
+    rows = torch.zeros(recipe.rows, recipe.length, dtype=torch.int64)
+    settings = recipe.output / "reference.yaml"
     settings.write_text("\n".join(f"{name}: {json.dumps(value)}" for name, value in
                                   {**kept, "mode": "inference", **({"tied": base.ties} if base.ties else {})}.items()) + "\n")
     artifact = recipe.output / "reference.fsdp"
     was = [(each, each.requires_grad) for each in base.model.parameters()]
     base.model.requires_grad_(False)
-    _compile(base, _recipe_model.reference, dict.fromkeys(_recipe_data.PAIRS, rows), settings, weights, world, artifact)
+    _compile(base, lambda own: _recipe_model.reference(own, loss), dict.fromkeys(loss.inputs, rows), settings, weights, world, artifact)
     for each, trains in was:
         each.requires_grad_(trains)
     batch = recipe.rows * world
     steps = -(-prepared.rows // batch)
     outputs = target.with_suffix(".outputs")
-    _call([*launch, tools.path("fsdp-run"), str(artifact), f"--data={prepared.train}", f"--steps={steps}", f"--outputs={outputs}"])
+    _call([*launch, tools.path("fsdp-run"), str(artifact), f"--data={prepared.train}", f"--steps={steps}", f"--outputs={outputs}",
+           *(f"--data-options=ignore={name}" for name in loss.numbers)])
     found = read_tensors(str(outputs))
-    whole = {**read_tensors(str(prepared.train)), **{name: found[name][:prepared.rows] for name in ("reference_chosen", "reference_rejected")}}
+    whole = {**read_tensors(str(prepared.train)), **{name: found[name][:prepared.rows] for name in loss.references}}
     temporary = target.with_suffix(".new")
     write_tensors(str(temporary), whole)
     os.replace(temporary, target)
     outputs.unlink()
     return pathlib.Path(target)
+
+
+def _stat(folder: str) -> list[Any]:
+    """What shows that files of weights are others."""
+    return [[each.name, each.stat().st_size, each.stat().st_mtime_ns] for each in sorted(pathlib.Path(folder).glob("*.safetensors"))]
 
 
 def _name_base(folder: pathlib.Path, base: str) -> None:

@@ -2,8 +2,6 @@
 """fsdp-train: the examples of docs/Recipes.md from an empty folder, beside PyTorch on the same rows."""
 import atexit
 import contextlib
-import copy
-import functools
 import importlib.util
 import io
 import json
@@ -131,46 +129,6 @@ def as_pytorch(folder):
         assert torch.allclose(trained.state_dict()[name], value, atol=1e-5), name
 
 
-def preferences(folder, everything):
-    """Of each loss over pairs the first two steps, beside PyTorch's."""
-    begin(folder)
-    F = torch.nn.functional
-
-    def logps(model, ids, labels):
-        logits = model(ids).logits[:, :-1].log_softmax(-1)
-        counts = labels[:, 1:] != -100
-        each = logits.gather(-1, labels[:, 1:].clamp(min=0)[..., None])[..., 0] * counts
-        return each.sum(1), counts.sum(1)
-
-    def compute(kind, model, reference, batch):
-        (chosen, n), (rejected, m) = (logps(model, batch[f"{each}_ids"], batch[f"{each}_labels"]) for each in ("chosen", "rejected"))
-        with torch.no_grad():
-            (old_chosen, _), (old_rejected, _) = (logps(reference, batch[f"{each}_ids"], batch[f"{each}_labels"]) for each in ("chosen", "rejected"))
-        if kind == "dpo":
-            return -F.logsigmoid(0.1 * ((chosen - old_chosen) - (rejected - old_rejected))).mean()
-        if kind == "ipo":
-            return (((chosen - old_chosen) / n - (rejected - old_rejected) / m - 5) ** 2).mean()
-        chosen_mean, rejected_mean = chosen / n, rejected / m
-        if kind == "simpo":
-            return -F.logsigmoid(2.0 * (chosen_mean - rejected_mean) - 0.5).mean()
-        odds = (chosen_mean - rejected_mean) - (torch.log1p(-chosen_mean.exp()) - torch.log1p(-rejected_mean.exp()))
-        return -chosen.sum() / n.sum() - 0.1 * F.logsigmoid(odds).mean()
-    for kind in ("dpo", "ipo", "orpo", "simpo") if everything else ("dpo", "orpo"):
-        write(folder, kind, "dpo.yaml", rl=kind, adapter=None, load_in_4bit=None, lora_r=None, lora_alpha=None, lora_target_linear=None, rl_beta=None, max_steps=2,
-              optimizer={"name": "sgd", "lr": 0.05}, learning_rate=None, lr_scheduler=None, data={"shuffle": False}, mesh={"dp_shard": 1}, micro_batch_size=4)
-        run(folder, f"{kind}.yaml")
-        rows = load_file(next(each for each in (folder / kind / "data").glob("train-*.safetensors") if "reference" not in each.name))
-        model = load(folder / "base")
-        reference = copy.deepcopy(model)
-        optimizer = torch.optim.SGD(model.parameters(), 0.05)
-        for step, found in enumerate(losses(folder, kind)):
-            loss = compute(kind, model, reference, {name: value[4 * step:4 * step + 4] for name, value in rows.items()})
-            assert abs(found - loss.item()) < 5e-5 * max(1, abs(loss.item())), f"{kind}, step {step}: {found} instead of {loss.item()}"
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-
-
 def killed(folder):
     """The same command goes on, to the same bits."""
     begin(folder)
@@ -195,7 +153,7 @@ def refusals(folder):
     begin(folder)
     for keys, words in ((dict(base_model=None), "needs 'base_model'"), (dict(datasets=None), "needs 'datasets'"), (dict(sequence_len=None), "needs 'sequence_len'"),
                         (dict(datasets=[{"path": "none.jsonl"}]), "is not there"), (dict(datasets=[{"path": "chats.jsonl", "type": "other"}]), "expected a type out of"),
-                        (dict(rl="kto"), "expected one of dpo"), (dict(base_model="nothing/here"), "cannot be read"),
+                        (dict(rl="grpo", sample_packing=None), "expected one of dpo"), (dict(base_model="nothing/here"), "cannot be read"),
                         (dict(datasets=[{"path": "pairs.jsonl", "type": "chat_template"}]), "expected 'messages'"), (dict(sequence_len="long"), "expected a number"),
                         (dict(learning_rat=1.0), "fsdp-opt")):
         write(folder, "no", "full.yaml", **keys)
@@ -212,7 +170,7 @@ def refusals(folder):
 
 def main():
     arguments = parse_arguments()
-    run_cases({"examples": examples, "as PyTorch": as_pytorch, "preferences": functools.partial(preferences, everything=arguments.all), "killed": killed, "refusals": refusals}, arguments.only)
+    run_cases({"examples": examples, "as PyTorch": as_pytorch, "killed": killed, "refusals": refusals}, arguments.only)
 
 
 if __name__ == "__main__":
