@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import _sources, errors
+from ._recipe_distillation import OWN as OF_TEACHERS
+from ._recipe_distillation import Distillation
+from ._recipe_distillation import read as read_distillation
 from ._recipe_losses import LOSSES, Preference
 
 # Keys that fsdp-train itself does what they say. The others are fsdp-opt's.
 _OWN = ("base_model", "model_name_or_path", "datasets", "test_datasets", "sample_packing", "packing", "val_set_size", "output_dir", "rl", "save_steps",
-        "save_total_limit", "eval_steps", "merge_lora")
+        "save_total_limit", "eval_steps", "merge_lora", *OF_TEACHERS)
 # The same beside "rl".
 _OF_LOSSES = ("rl_beta", "dpo_beta", "beta", "orpo_alpha", "simpo_gamma", "loss_type", "dpo_loss_type", "loss_weights", "dpo_loss_weights", "label_smoothing",
               "dpo_label_smoothing", "desirable_weight", "kto_desirable_weight", "undesirable_weight", "kto_undesirable_weight",
@@ -53,6 +56,7 @@ class Recipe:
     steps: int | None
     seed: int
     loss: Preference | None
+    teacher: Distillation | None
     reference: str | None  # the folder or name of another model than the base
     save_every: int | None
     keep: int | None
@@ -209,6 +213,9 @@ def read(given: str | os.PathLike[str]) -> Recipe:
     def find(name: str) -> str:
         return str(path.parent / name) if (path.parent / name).is_dir() else name
     loss = read.preference()
+    teacher = read_distillation(keys, lambda message, error: _refuse(path, message, error))
+    if teacher and loss:
+        raise _refuse(path, "'kd' is not supported with 'rl'; leave one of them out", "E045")
     reference = read.text("reference", "ref_model") if loss else None
     if loss and reference and not loss.is_compared:
         raise _refuse(path, f"'reference' has no effect with 'rl: {loss.kind}', which has none; leave it out", "E045")
@@ -219,7 +226,8 @@ def read(given: str | os.PathLike[str]) -> Recipe:
         length=read.whole(("sequence_len", "max_seq_length", "max_length", "cutoff_len"), None, 2),
         rows=read.whole(("micro_batch_size", "per_device_train_batch_size"), 1), micro_batches=read.whole(("gradient_accumulation_steps",), 1),
         packs=read.flag("sample_packing", "packing"), epochs=read.number(("num_epochs", "num_train_epochs"), 1),
-        steps=read.maybe("max_steps"), seed=read.whole(("seed",), 0, 0), loss=loss, reference=find(reference) if reference else None,
+        steps=read.maybe("max_steps"), seed=read.whole(("seed",), 0, 0), loss=loss, teacher=replace(teacher, teacher=find(teacher.teacher)) if teacher else None,
+        reference=find(reference) if reference else None,
         save_every=read.maybe("save_steps"), keep=read.maybe("save_total_limit"), eval_every=read.maybe("eval_steps"),
         validation=read.number(("val_set_size",), 0), half=read.flag("bf16"), has_adapter=adapter not in (None, "", False),
         merges=read.flag("merge_lora"))
@@ -244,11 +252,11 @@ def _check_order(recipe: Recipe) -> None:
                                    "'shuffle' and 'length_pool'", "E045")
 
 
-def without_own(recipe: Recipe) -> str:
-    """The file's text without what is done here; its other lines stay where they are, for the places in errors."""
+def without_own(recipe: Recipe, *others: str) -> str:
+    """The file's text without what is done here, and without other keys; its other lines stay where they are, for the places in errors."""
     yaml = _sources.need("yaml", "fsdp-train")
     root = yaml.compose(recipe.text)
-    own = _OWN + (_OF_LOSSES if recipe.loss else ())
+    own = (*_OWN, *(_OF_LOSSES if recipe.loss else ()), *others)
     if root.flow_style:
         return str(yaml.safe_dump({key: value for key, value in recipe.keys.items() if key not in own}))
     lines = recipe.text.splitlines()

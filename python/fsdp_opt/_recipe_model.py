@@ -5,19 +5,16 @@ from __future__ import annotations
 import contextlib
 import inspect
 import pathlib
-import shutil
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 
 from . import _hooks, _sources, errors
+from ._recipe_distillation import PREFIX, Distillation
 from ._recipe_losses import Preference, Terms
+from ._samples import IGNORED
 from .compiler import part_tensors
-
-_TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.model", "vocab.json", "merges.txt", "added_tokens.json",
-              "chat_template.jinja", "chat_template.json")
-
 
 @contextlib.contextmanager
 def _without_weights() -> Iterator[None]:
@@ -58,23 +55,17 @@ class Base:
             same.setdefault(id(value), []).append(each)
         self.ties = [each for each in same.values() if len(each) > 1]
 
+    def take_in(self, teacher: Base) -> None:
+        """Makes another model a frozen part of this one."""
+        self.model.add_module(PREFIX.rstrip("."), teacher.model.requires_grad_(False).eval())
+        self.ties += [[PREFIX + name for name in group] for group in teacher.ties]
+
     def weights(self) -> str:
         """The folder of its weights."""
         if pathlib.Path(self.name).is_dir():
             return self.name
         hub = _sources.need("huggingface_hub", f"the model '{self.name}' of the hub")
         return str(hub.snapshot_download(self.name, allow_patterns=["*.safetensors", "*.json", "*.model", "*.txt", "*.jinja"]))
-
-    def copy_tokenizer(self, folder: pathlib.Path) -> None:
-        """So that libraries load it from there."""
-        folder.mkdir(parents=True, exist_ok=True)
-        source = pathlib.Path(self.name)
-        if not source.is_dir():
-            self.tokenizer.save_pretrained(folder)
-            return
-        for name in _TOKENIZER:
-            if (source / name).exists():
-                shutil.copy(source / name, folder / name)
 
 
 def check_same_tokens(base: Base, other: Base, key: str) -> None:
@@ -110,6 +101,16 @@ class _Read(NamedTuple):
     """Which of them count."""
 
 
+def distilled(own: Forward, teacher: Forward, wanted: Distillation) -> Forward:
+    """The model's own loss, and how far it is from what the teacher says of the labels that count; both means over them."""
+    def call(labels: torch.Tensor, **inputs: torch.Tensor) -> torch.Tensor:
+        told = own(labels=labels, **inputs, use_cache=False)
+        counts = labels[:, 1:] != IGNORED
+        each = wanted.compare(*(logits[:, :-1].float() for logits in (told.logits, teacher(**inputs, use_cache=False).logits)))
+        return wanted.ce_weight * told.loss + wanted.alpha * (each * counts).sum() / counts.sum().clamp(min=1)
+    return call
+
+
 def _judge(own: Forward, wanted: Preference, inputs: dict[str, torch.Tensor]) -> dict[str, _Read]:
     """All answers. Those that need no gradient are read by themselves."""
     found: dict[str, _Read] = {}
@@ -121,7 +122,7 @@ def _judge(own: Forward, wanted: Preference, inputs: dict[str, torch.Tensor]) ->
         logits = own(input_ids=ids, use_cache=False).logits[:, :-1].float()
         # Of labels, which are the tokens where they count.
         each = torch.log_softmax(logits, -1).gather(-1, ids[:, 1:].unsqueeze(-1)).squeeze(-1)
-        counts = labels[:, 1:] != -100
+        counts = labels[:, 1:] != IGNORED
         rows = len(ids) // len(names)
         for place, name in enumerate(names):
             at = slice(place * rows, place * rows + rows)

@@ -118,7 +118,7 @@ def _prepare(recipe: _recipe.Recipe, world: int | None) -> dict[str, Any]:
     """Data, programs and artifacts; what is to be run then."""
     import torch
 
-    from . import _recipe_data, _recipe_losses, _recipe_model
+    from . import _recipe_data, _recipe_distillation, _recipe_losses, _recipe_model
 
     folder = recipe.output
     folder.mkdir(parents=True, exist_ok=True)
@@ -127,8 +127,13 @@ def _prepare(recipe: _recipe.Recipe, world: int | None) -> dict[str, Any]:
     config = folder / "config.yaml"
     gpus = torch.cuda.device_count()
     world = world or _mesh_size(recipe) or (gpus if gpus else 1)
-    config.write_text(_complete(recipe, base, gpus > 0))
     weights = _weights(folder, base, "buffers")
+    if recipe.teacher:
+        teacher = _recipe_model.Base(recipe.teacher.teacher, recipe.half)
+        _recipe_model.check_same_tokens(base, teacher, "kd.teacher")
+        weights += [f"{_recipe_distillation.PREFIX}={each}" for each in _weights(folder, teacher, "teacher-buffers")]
+        base.take_in(teacher)
+    config.write_text(_complete(recipe, base, gpus > 0))
     launch = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--standalone", f"--nproc-per-node={world}"] if (
         gpus and world > 1 and "WORLD_SIZE" not in os.environ) else []
     rows = torch.zeros(recipe.rows, recipe.length, dtype=torch.int64)
@@ -144,15 +149,15 @@ def _prepare(recipe: _recipe.Recipe, world: int | None) -> dict[str, Any]:
     else:
         inputs = {"input_ids": rows, "labels": rows, **({"position_ids": rows} if recipe.packs else {})}
         forward = _recipe_model.next_token
+        if distillation := recipe.teacher:
+            def forward(own: _recipe_model.Forward) -> _recipe_model.Forward:
+                return _recipe_model.distilled(own, base.model.teacher, distillation)
     artifact = folder / "step.fsdp"
     _compile(base, forward, inputs, config, weights, world, artifact)
     batch = recipe.rows * world * recipe.micro_batches
     steps = recipe.steps or max(1, int(prepared.rows * recipe.epochs) // batch)
     adapters = recipe.has_adapter
     result = folder / ("adapter" if adapters else "model")
-    # Beside a whole model fsdp-run has them from the folder of weights.
-    if adapters:
-        base.copy_tokenizer(result)
     run = [tools.path("fsdp-run"), str(artifact), f"--data={data}", f"--steps={steps}"]
     results = [f"--metrics={folder / 'metrics.jsonl'}", f"--save={folder / 'checkpoints'}", f"--keep={recipe.keep or 2}",
                f"--{'export-trained' if adapters else 'export'}={result}/"]
@@ -164,6 +169,8 @@ def _prepare(recipe: _recipe.Recipe, world: int | None) -> dict[str, Any]:
         results += [f"--eval-data={prepared.validation}", f"--eval-every={recipe.eval_every or max(1, steps // 4)}"]
     if adapters and recipe.merges:
         results.append(f"--export-merged={folder / 'merged'}/")
+    if recipe.teacher:
+        results.append(f"--export-without={_recipe_distillation.PREFIX}*")
     return {"run": run, "results": results, "launch": launch, "artifact": str(artifact), "result": str(result), "steps": steps,
             "metrics": str(folder / "metrics.jsonl")}
 
@@ -203,8 +210,28 @@ def _complete(recipe: _recipe.Recipe, base: Any, has_gpus: bool) -> str:
         added["data"] = {"shuffle": False} if recipe.loss and "mismatched" in recipe.loss.answers else {"shuffle": True, "seed": recipe.seed}
     if recipe.validation and not recipe.loss and "eval" not in keys:
         added["eval"] = {}
+    replaced: tuple[str, ...] = ()
+    if recipe.teacher and recipe.has_adapter:
+        replaced = _spare_teacher(keys, added)
     lines = [f"{name}: {json.dumps(value)}" for name, value in added.items()]
-    return _recipe.without_own(recipe).rstrip("\n") + "\n\n# what fsdp-train added\n" + "\n".join(lines) + "\n"
+    return _recipe.without_own(recipe, *replaced).rstrip("\n") + "\n\n# what fsdp-train added\n" + "\n".join(lines) + "\n"
+
+
+def _spare_teacher(keys: dict[str, Any], added: dict[str, Any]) -> tuple[str, ...]:
+    """Gives the teacher's layers no adapters; which keys of the file that says anew."""
+    from ._recipe_distillation import PREFIX
+    name = PREFIX.rstrip(".")
+    if isinstance(keys["adapter"], dict):
+        skipped = keys["adapter"].get("skip_modules") or []
+        added["adapter"] = {**keys["adapter"], "skip_modules": [*([skipped] if isinstance(skipped, str) else skipped), name]}
+        return ("adapter",)
+    own = "exclude_modules" if keys.get("exclude_modules") else "lora_exclude_modules"
+    skipped = keys.get(own) or []
+    if isinstance(skipped, str) and set(skipped) & set("\\()[]{}|^$+*?"):  # a regular expression of the whole path, to PEFT
+        added[own] = f"(?:{skipped})|{name}[.].*"
+    else:
+        added[own] = [*(skipped.split(",") if isinstance(skipped, str) else skipped), name]
+    return (own,)
 
 
 def _compile(base: Any, forward: Any, inputs: dict[str, Any], config: pathlib.Path, weights: list[str], world: int, artifact: pathlib.Path,

@@ -78,16 +78,20 @@ struct Session::Impl {
   uint64_t loadedBatches() const {
     return grains ? grains->total : programs.microBatches;
   }
-  void exportTo(const std::string &path, uint64_t shardBytes, Exported what) {
+  void exportTo(const std::string &path, uint64_t shardBytes, Exported what,
+                const std::vector<std::string> &without = {}) {
     fsdp::exportWeights(plan, place.arenas, place.fabric,
                         "export/" + std::to_string(exports++), path, shardBytes,
-                        what);
+                        what, without);
     // With the model's own adapters in it, it is no longer what they say.
     bool isModel = what == Exported::Merged ||
                    (what == Exported::All &&
                     (plan.adapters.empty() || plan.adapter_settings));
-    if (isModel && place.fabric.rank() == 0 && isExportFolder(path))
-      copyModelFiles(weightsPaths, path);
+    bool isAdapter = what == Exported::Trained && plan.adapter_settings;
+    if ((isModel || isAdapter) && place.fabric.rank() == 0 &&
+        isExportFolder(path))
+      copyModelFiles(weightsPaths, path,
+                     isModel ? ModelFiles::All : ModelFiles::Tokenizer);
   }
 
   const plan::PlanT &plan;
@@ -480,12 +484,14 @@ DeviceActivities *Session::activities() const {
   return impl->place.device->activities();
 }
 
-void Session::exportWeights(const std::string &path, uint64_t shardBytes) {
-  impl->exportTo(path, shardBytes, Exported::All);
+void Session::exportWeights(const std::string &path, uint64_t shardBytes,
+                            const std::vector<std::string> &without) {
+  impl->exportTo(path, shardBytes, Exported::All, without);
 }
 
-void Session::exportMerged(const std::string &path, uint64_t shardBytes) {
-  impl->exportTo(path, shardBytes, Exported::Merged);
+void Session::exportMerged(const std::string &path, uint64_t shardBytes,
+                           const std::vector<std::string> &without) {
+  impl->exportTo(path, shardBytes, Exported::Merged, without);
 }
 
 void Session::exportTrained(const std::string &path, uint64_t shardBytes) {

@@ -304,14 +304,17 @@ public:
   /// ends with '/' or is a folder, to model.safetensors there, or to files of
   /// `shardBytes` at most, or one tensor, and model.safetensors.index.json;
   /// beside them what the folder of first values has of config and tokenizer.
+  /// What `without` has patterns of is left out.
   void exportWeights(const std::string &path,
-                     uint64_t shardBytes = kExportShardBytes);
+                     uint64_t shardBytes = kExportShardBytes,
+                     const std::vector<std::string> &without = {});
 
   /// Collective: the same of the model with its adapters added to what they are
   /// trained beside, by PEFT's names of it. Throws fsdp::Error
   /// (RuntimeUnsupported) where that is not all of the model.
   void exportMerged(const std::string &path,
-                    uint64_t shardBytes = kExportShardBytes);
+                    uint64_t shardBytes = kExportShardBytes,
+                    const std::vector<std::string> &without = {});
   /// Collective: the same of what is trained alone. Of adapters that the config
   /// asked for a folder is one of PEFT's.
   void exportTrained(const std::string &path,

@@ -8,16 +8,9 @@
 #include "plan/Shape.h"
 #include "plan/StateParts.h"
 #include "runtime/device/DTypes.h"
-#include "runtime/states/AdapterFolder.h"
-#include "runtime/states/MergedDelta.h"
-#include "runtime/states/MergedStates.h"
 #include "runtime/states/Parts.h"
-#include "runtime/weights/Safetensors.h"
-#include "support/AdapterNames.h"
-#include "support/AtomicFile.h"
 #include "support/Error.h"
 
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <nlohmann/json.hpp>
@@ -38,37 +31,13 @@ using namespace fsdp;
 /// What a rank holds of all ranks' rows at once.
 static constexpr uint64_t kBlockBytes = 8 << 20;
 
-/// The members of a flat state are, it is not.
-bool fsdp::isExported(const plan::StateT &state) {
-  if (state.layout == plan::Layout::flat)
-    return false;
-  return state.role == plan::Role::parameter ||
-         state.role == plan::Role::frozen ||
-         (state.role == plan::Role::buffer && !state.volatile_);
-}
-
-static std::vector<ExportedState> listExported(const plan::PlanT &plan,
-                                               Exported what) {
-  // Adapters that the config asked for are no part of the user's model.
-  if (what == Exported::Merged ||
-      (what == Exported::All && plan.adapter_settings))
-    return listMerged(plan);
-  std::vector<ExportedState> all;
-  for (size_t i = 0; i < plan.states.size(); ++i) {
-    const plan::StateT &state = *plan.states[i];
-    if (!isExported(state) ||
-        (what == Exported::Trained && state.role != plan::Role::parameter))
-      continue;
-    all.push_back({i, namesOf(state)});
-  }
-  return all;
-}
 
 Exporter::Exporter(const plan::PlanT &plan, const Arenas &arenas,
-                   Fabric &fabric, const std::string &key, Exported what)
+                   Fabric &fabric, const std::string &key, Exported what,
+                   const std::vector<std::string> &without)
     : plan(plan), arenas(arenas), fabric(fabric), key(key),
       asPeft(what == Exported::Trained && plan.adapter_settings) {
-  for (const ExportedState &each : listExported(plan, what)) {
+  for (const ExportedState &each : listExported(plan, what, without)) {
     entries.push_back(makeEntry(each));
     if (!each.adapter)
       continue;
@@ -395,8 +364,9 @@ bool fsdp::isExportFolder(const std::string &path) {
 void fsdp::exportWeights(const plan::PlanT &plan, const Arenas &arenas,
                          Fabric &fabric, const std::string &key,
                          const std::string &path, uint64_t shardBytes,
-                         Exported what) {
-  Exporter exporter(plan, arenas, fabric, key, what);
+                         Exported what,
+                         const std::vector<std::string> &without) {
+  Exporter exporter(plan, arenas, fabric, key, what, without);
   if (fabric.rank() == 0) {
     if (isExportFolder(path))
       exporter.openFolder(path, shardBytes);

@@ -7,6 +7,7 @@
 #include "plan/plan_generated.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/device/Arenas.h"
+#include "runtime/states/ExportedStates.h"
 
 #include <string>
 
@@ -15,26 +16,16 @@ namespace fsdp {
 /// Whether `path` is where a folder of files is to be.
 bool isExportFolder(const std::string &path);
 
-/// Whether exports have the state: parameters, frozen ones, and buffers that
-/// are not volatile.
-bool isExported(const plan::StateT &state);
-
-/// What of a model an export has.
-enum class Exported {
-  All,     ///< of which isExported says so
-  Trained, ///< parameters that are trained, such as adapters
-  Merged,  ///< All, with adapters added to their bases: listMerged
-           ///< (MergedStates.h)
-};
-
-/// Collective: rank 0 writes what is exported to the safetensors file `path`,
+/// Collective: rank 0 writes what is exported, but for states of which a
+/// pattern of `without` means all names, to the safetensors file `path`,
 /// or to several of at most `shardBytes` in that folder, with an index. Rows
 /// travel in blocks, so that no rank holds a whole parameter. `key` is the same
 /// on all ranks and used once. Throws fsdp::Error.
 void exportWeights(const plan::PlanT &plan, const Arenas &arenas,
                    Fabric &fabric, const std::string &key,
                    const std::string &path, uint64_t shardBytes,
-                   Exported what = Exported::All);
+                   Exported what = Exported::All,
+                   const std::vector<std::string> &without = {});
 
 } // namespace fsdp
 

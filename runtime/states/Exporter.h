@@ -5,8 +5,8 @@
 #define FSDP_RUNTIME_STATES_EXPORTER_H
 
 #include "runtime/states/Export.h"
+#include "runtime/states/ExportedStates.h"
 #include "runtime/states/MergedDelta.h"
-#include "runtime/states/MergedStates.h"
 #include "runtime/weights/Safetensors.h"
 #include "support/AtomicFile.h"
 
@@ -27,7 +27,8 @@ namespace fsdp {
 class Exporter {
 public:
   Exporter(const plan::PlanT &plan, const Arenas &arenas, Fabric &fabric,
-           const std::string &key, Exported what);
+           const std::string &key, Exported what,
+           const std::vector<std::string> &without);
   void open(const std::string &path);
   void openFolder(const std::string &path, uint64_t shardBytes);
   void addAdapterFolder(const std::string &path);

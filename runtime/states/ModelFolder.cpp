@@ -3,6 +3,7 @@
 
 #include "runtime/states/ModelFolder.h"
 
+#include "runtime/weights/WeightFiles.h"
 #include "support/Error.h"
 
 #include <filesystem>
@@ -11,22 +12,26 @@ using namespace fsdp;
 namespace fs = std::filesystem;
 
 static constexpr const char *kConfig = "config.json";
-static constexpr const char *kOthers[] = {"generation_config.json",
-                                          "tokenizer.json",
-                                          "tokenizer_config.json",
-                                          "special_tokens_map.json",
-                                          "tokenizer.model",
-                                          "vocab.json",
-                                          "merges.txt",
-                                          "added_tokens.json",
-                                          "chat_template.jinja",
-                                          "chat_template.json",
+static constexpr const char *kTokenizer[] = {"tokenizer.json",
+                                             "tokenizer_config.json",
+                                             "special_tokens_map.json",
+                                             "tokenizer.model",
+                                             "vocab.json",
+                                             "merges.txt",
+                                             "added_tokens.json",
+                                             "chat_template.jinja",
+                                             "chat_template.json"};
+static constexpr const char *kOthers[] = {kConfig, "generation_config.json",
                                           "preprocessor_config.json"};
 
 void fsdp::copyModelFiles(const std::vector<std::string> &weights,
-                          const std::string &target) {
-  for (const std::string &path : weights) {
+                          const std::string &target, ModelFiles what) {
+  for (const std::string &text : weights) {
     std::error_code code;
+    auto [prefix, path] = parseWeightPath(text);
+    // A part's is not the whole one's.
+    if (!prefix.empty())
+      continue;
     fs::path folder = fs::is_directory(path, code)
                           ? fs::path(path)
                           : fs::path(path).parent_path();
@@ -44,9 +49,11 @@ void fsdp::copyModelFiles(const std::vector<std::string> &weights,
                         "' cannot be copied from '" + folder.string() +
                         "': " + code.message());
     };
-    copy(kConfig);
-    for (const char *name : kOthers)
+    for (const char *name : kTokenizer)
       copy(name);
+    if (what == ModelFiles::All)
+      for (const char *name : kOthers)
+        copy(name);
     return;
   }
 }

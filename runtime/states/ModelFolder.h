@@ -9,12 +9,17 @@
 
 namespace fsdp {
 
-/// Copies the files that say what a Hugging Face model is and how text becomes
-/// its tokens (config.json, tokenizer.json, …) from the first of the `weights`,
-/// files or folders, beside which there are some, to the folder `target`, which
-/// keeps what it has. Throws fsdp::Error (FileNotWritable).
+enum class ModelFiles {
+  All,      ///< what a model is, and how text becomes its tokens
+  Tokenizer ///< the latter alone
+};
+
+/// Copies such files of Hugging Face's (config.json, tokenizer.json, …) from
+/// the first of the `weights`, files or folders, beside which there are some,
+/// to the folder `target`, which keeps what it has. Throws fsdp::Error
+/// (FileNotWritable).
 void copyModelFiles(const std::vector<std::string> &weights,
-                    const std::string &target);
+                    const std::string &target, ModelFiles what);
 
 } // namespace fsdp
 

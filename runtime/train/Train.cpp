@@ -9,6 +9,7 @@
 #include "runtime/log/Log.h"
 #include "runtime/session/RunOption.h"
 #include "runtime/states/Export.h"
+#include "runtime/states/ExportedStates.h"
 #include "runtime/states/MergedStates.h"
 #include "runtime/train/BestLoss.h"
 #include "runtime/train/Evaluation.h"
@@ -345,11 +346,13 @@ void TrainLoop::finish() {
 
 void TrainLoop::exportAll() {
   if (!options.exportPath.empty())
-    session.exportWeights(options.exportPath, options.exportShardBytes);
+    session.exportWeights(options.exportPath, options.exportShardBytes,
+                          options.exportWithout);
   if (!options.exportTrainedPath.empty())
     session.exportTrained(options.exportTrainedPath, options.exportShardBytes);
   if (!options.exportMergedPath.empty())
-    session.exportMerged(options.exportMergedPath, options.exportShardBytes);
+    session.exportMerged(options.exportMergedPath, options.exportShardBytes,
+                         options.exportWithout);
 }
 
 } // namespace
@@ -363,6 +366,7 @@ static void trainRank(Session &session, const TrainOptions &options,
     // Better refused now than after hours of training.
     if (!options.exportMergedPath.empty())
       listMerged(session.plan());
+    checkLeftOut(session.plan(), options.exportWithout);
     TrainLoop(session, options, total, checkpointer ? &*checkpointer : nullptr)
         .run();
   } catch (const std::exception &error) {

@@ -29,15 +29,26 @@ static constexpr const char *kIndex = "model.safetensors.index.json";
   throw Error(ErrorId::WeightsInvalid, "'" + path + "' " + what);
 }
 
+WeightPath fsdp::parseWeightPath(const std::string &text) {
+  size_t at = text.find(".=");
+  // A folder's name may have the two signs as well.
+  if (at == std::string::npos || at == 0 || at + 2 == text.size() ||
+      text.find('/') < at)
+    return {"", text};
+  return {text.substr(0, at + 1), text.substr(at + 2)};
+}
+
 WeightFiles::WeightFiles(const std::vector<std::string> &paths) {
   for (const std::string &path : paths) {
     description += (description.empty() ? "'" : ", '") + path + "'";
-    addPath(path);
+    addPath(parseWeightPath(path));
   }
 }
 
-void WeightFiles::addPath(const std::string &path) {
+void WeightFiles::addPath(const WeightPath &given) {
   std::error_code code;
+  const std::string &path = given.path;
+  prefix = given.prefix;
   if (fs::is_directory(path, code))
     addFolder(path);
   else if (path.ends_with(kIndexSuffix))
@@ -83,7 +94,7 @@ size_t WeightFiles::addFile(const std::string &path) {
 
 void WeightFiles::addTensors(size_t file) {
   for (const auto &[name, stored] : opened[file]->tensors())
-    all.try_emplace(name, Tensor{file, &stored});
+    all.try_emplace(prefix + name, Tensor{file, &stored});
 }
 
 void WeightFiles::addIndex(const std::string &path) {
@@ -110,7 +121,7 @@ void WeightFiles::addIndex(const std::string &path) {
     if (tensor == opened[file]->tensors().end())
       refuse(path, "says that '" + part + "' has the tensor '" + name +
                        "', which it does not; download both again");
-    all.try_emplace(name, Tensor{file, &tensor->second});
+    all.try_emplace(prefix + name, Tensor{file, &tensor->second});
   }
 }
 

@@ -5,6 +5,9 @@
 // model.safetensors.index.json that says which tensor lies where, or a folder
 // of either kind. Only headers are read here.
 //
+// "teacher.=PATH" is that path with 'teacher.' in front of its tensors' names,
+// as a model that is part of another one has them.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_RUNTIME_WEIGHTS_WEIGHTFILES_H
@@ -20,6 +23,13 @@
 
 namespace fsdp {
 
+/// What stands in front of names, and the path itself.
+struct WeightPath {
+  std::string prefix;
+  std::string path;
+};
+WeightPath parseWeightPath(const std::string &text);
+
 class WeightFiles {
 public:
   /// A tensor and the file that has it, by index into `files()`.
@@ -28,7 +38,8 @@ public:
     const StoredTensor *stored;
   };
 
-  /// Opens all of `paths`, each a file, an index or a folder. Of a tensor that
+  /// Opens all of `paths`, each a file, an index or a folder, perhaps with a
+  /// prefix. Of a tensor that
   /// several have, the first path's counts. Throws fsdp::Error:
   /// FileNotReadable, WeightsInvalid.
   explicit WeightFiles(const std::vector<std::string> &paths);
@@ -45,12 +56,13 @@ public:
   std::string suggest(std::string_view name) const;
 
 private:
-  void addPath(const std::string &path);
+  void addPath(const WeightPath &given);
   void addFolder(const std::string &path);
   void addIndex(const std::string &path);
   size_t addFile(const std::string &path);
   void addTensors(size_t file);
 
+  std::string prefix; ///< of the path that is being added
   std::vector<std::unique_ptr<SafetensorsFile>> opened;
   std::map<std::string, Tensor> all;
   std::string description;

@@ -66,6 +66,7 @@ static void readAllLinear(const Value &value) {
     keep(value, "linear");
 }
 static void readParameters(const Value &value) { keep(value, "parameters"); }
+static void readExcluded(const Value &value) { keep(value, "exclude_modules"); }
 static void readLayers(const Value &value) {
   Whole number = between(0, 1 << 20);
   if (value.node.IsSequence()) {
@@ -243,6 +244,10 @@ void fsdp::applyAdapter(Reading &reading) {
     asked.modules = readNames(reading, *modules);
     map["modules"] = toNode(asked.modules);
   }
+  if (const AdapterKey *excluded = find("exclude_modules")) {
+    asked.skip = readNames(reading, *excluded);
+    map["skip_modules"] = toNode(asked.skip);
+  }
   if (const AdapterKey *saved = find("modules_to_save")) {
     asked.alsoTrain = readNames(reading, *saved);
     map["also_train"] = toNode(asked.alsoTrain);
@@ -366,6 +371,8 @@ constexpr ForeignKey keys[] = {
     taken(Axolotl, "", "lora_target_linear", "", readAllLinear,
           "`adapter.modules: all-linear`")
         .quietIfOff(),
+    taken(tools, "", "lora_exclude_modules exclude_modules", "", readExcluded,
+          "`adapter.skip_modules`"),
     taken(tools, "", "lora_target_parameters", "", readParameters,
           "`adapter.parameters`"),
     taken(Axolotl, "", "peft_layers_to_transform", "", readLayers,
