@@ -69,7 +69,8 @@ class Rows:
         whole = self.size * self.place.all
         return rows // whole if self.drop_last else math.ceil(rows / whole)
 
-    def _order(self, epoch: int) -> list[int]:
+    def order(self, epoch: int) -> list[int]:
+        """The rows of an epoch, as all ranks together read them."""
         count = len(self.dataset)
         if self.lengths is not None:
             order = self._by_length(epoch)
@@ -99,7 +100,7 @@ class Rows:
             return
         whole = count * self.size * self.place.all
         reaches = steps * self.parts >= count
-        if len(self._order(0)) < whole and reaches:
+        if len(self.order(0)) < whole and reaches:
             raise errors.make("E040", f"dataloader_drop_last: {self.name} has {len(self.dataset)} rows, which do not fill batches of {self.size}, and "
                                       "the model's loss does not take num_items_in_batch; expected dataloader_drop_last=True")
         if count % self.parts and reaches:
@@ -118,7 +119,7 @@ class Rows:
                 yield begin, min(max(available - begin, 0), self.size)
 
     def _read_rows(self, epoch: int, skip: int) -> Iterator[list[tuple[Mapping[str, Any], int]]]:
-        order = self._order(epoch)
+        order = self.order(epoch)
         of_step = self.size * self.place.all * self.parts
         counts: list[int] = []
         lists: list[list[int]] = []
@@ -170,7 +171,8 @@ def join(parts: Sequence[tuple[Mapping[str, Any], int]], inputs: Sequence[str], 
         shapes = {tuple(tensor.shape) for tensor in tensors}
         if len(shapes) > 1:
             raise errors.make("E081", f"data_collator: expected batches of one shape, found {' and '.join(str(list(s)) for s in sorted(shapes))} of "
-                                      f"'{name}'; pad all rows to one length, by the tokenizer's or the collator's padding='max_length'")
+                                      f"'{name}'; pad all rows to one length, by the tokenizer's or the collator's padding='max_length', or say "
+                                      "lengths=[…]")
         batch[name] = torch.cat(tensors) if len(tensors) > 1 else tensors[0]
     return batch
 

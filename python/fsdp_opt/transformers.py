@@ -24,7 +24,7 @@ from . import _training_arguments, errors
 from ._peers import Peers
 from ._training_export import export_step
 from ._training_folders import STATES, Folders, write_model
-from ._training_lengths import collate_rows, count_tokens
+from ._training_lengths import check_lengths, choose_lengths, collate_rows, count_tokens
 from ._training_rows import Place, Rows, join
 from ._training_state import check_callback, is_best, make_handler, start_state
 from .compiler import Artifact, compile
@@ -42,14 +42,14 @@ class FsdpTrainer:
 
     Args:
         model, args, data_collator, train_dataset, eval_dataset, processing_class, model_init, callbacks: as of
-            transformers.Trainer. Batches have one shape. Callbacks get no optimizer.
+            transformers.Trainer. Callbacks get no optimizer.
         compute_loss_func, compute_metrics, optimizers, optimizer_cls_and_kwargs, preprocess_logits_for_metrics:
             refused, by name, unless they are left out.
         world: ranks; by default as many as the launcher started, else 1.
         config: keys of docs/Config.md that TrainingArguments do not have, such as `mesh` or those of `fsdp_config`.
         threads: LibTorch's, for each rank.
         lengths: tokens of rows that the step is compiled for, `[512, 1024, 2048]`: each step runs the least of them that holds its rows.
-            Without, batches have one shape.
+            Without, four that the rows of train_dataset ask for, if data_collator makes batches of different lengths.
         pad: what inputs have behind shorter rows, `{"input_ids": 0}`; by default `input_ids` the tokenizer's `pad_token_id`, `labels` -100 and
             `attention_mask` 0. Without a data_collator rows are padded to the longest of a batch.
 
@@ -97,22 +97,10 @@ class FsdpTrainer:
         self._set_up_callbacks(callbacks)
 
     def _set_up_lengths(self, lengths: Iterable[int] | None, pad: Mapping[str, float] | None, data_collator: Any) -> None:
-        self._lengths = sorted(set(lengths or ()))
-        self._pad: dict[str, float] = dict(pad or {})
-        self._row_lengths: list[int] | None = None
-        if not self._lengths:
-            if pad is not None:
-                raise _training_arguments.refuse("pad", "has no effect without lengths=[…]")
-            if _training_arguments.name_of(self.args.train_sampling_strategy) == "group_by_length":
-                raise _training_arguments.refuse("train_sampling_strategy", "'group_by_length' is for rows of several lengths; say lengths=[…]")
-            return
-        if len(self._lengths) < 2 or self._lengths[0] < 1:
-            raise _training_arguments.refuse("lengths", f"expected two numbers of tokens or more, found {self._lengths}")
         tokenizer = self.processing_class or getattr(data_collator, "tokenizer", None)
-        known = getattr(tokenizer, "pad_token_id", None)
-        if known is not None:
-            self._pad.setdefault("input_ids", known)
-        if data_collator is None:
+        self._lengths, self._pad = check_lengths(lengths, pad, tokenizer)
+        self._row_lengths, self._said_pad = None, pad is not None
+        if self._lengths and data_collator is None:
             self.data_collator = self._collate_rows
 
     def _collate_rows(self, features: list[Any]) -> Mapping[str, Any]:
@@ -210,8 +198,20 @@ class FsdpTrainer:
             self._session = self._open(None)
         return self._session
 
+    def _choose_lengths(self) -> None:
+        """Those of the rows, if batches differ and nobody has said any."""
+        if self._lengths:
+            return
+        if self.train_dataset is not None and hasattr(self.train_dataset, "__len__"):
+            evaluated = self.eval_dataset.values() if isinstance(self.eval_dataset, dict) else [self.eval_dataset]
+            self._lengths, pad = choose_lengths(self._rows(self.train_dataset, Place(0, 1, self._replicas)), evaluated, self.model, self._shifts)
+            self._pad = {**pad, **self._pad}
+        if self._said_pad and not self._lengths:
+            raise _training_arguments.refuse("pad", "has no effect where batches have one length; say lengths=[…], or leave it out")
+
     def _compile(self) -> Artifact:
         args = self.args
+        self._choose_lengths()
         evaluates = self.eval_dataset is not None or _training_arguments.name_of(args.eval_strategy) != "no"
         config = _training_arguments.make_config(args, self.model, self._steps, evaluates, self._extra)
         out = pathlib.Path(args.output_dir) / "step.fsdp"

@@ -171,10 +171,10 @@ def dataset(count=42):
     return [{"input_ids": row, "labels": row.clone()} for row in rows]
 
 
-def trained(kind, folder, collator=None, resume=None, world=None, rows=42, **others):
+def trained(kind, folder, collator=None, resume=None, world=None, rows=42, lengths=SIZES, **others):
     folder.mkdir(exist_ok=True)
     others = {"disable_tqdm": True, "save_strategy": "no", "logging_steps": 1, "num_train_epochs": 2, **others}
-    own = {"lengths": SIZES, "pad": {"input_ids": 0}, "world": world, "threads": 1} if kind is FsdpTrainer else {}
+    own = {"world": world, "threads": 1, **({"lengths": lengths, "pad": {"input_ids": 0}} if lengths else {})} if kind is FsdpTrainer else {}
     trainer = kind(example.make_model(), example.make_arguments(str(folder), **others), train_dataset=dataset(rows), eval_dataset=dataset(16),
                    data_collator=collator or (pad_alike if kind is transformers.Trainer else None), **own)
     trainer.remove_callback(transformers.PrinterCallback)
@@ -193,6 +193,34 @@ def parity(own_collator, **others):
         assert ours.session.padding.lengths == SIZES
         ours.close()
     return case
+
+
+def chosen(folder):
+    """Nothing is said: a script whose collator pads to the longest row trains as it does with transformers.Trainer."""
+    options = {"num_train_epochs": 2, "gradient_accumulation_steps": 1}
+    ours = trained(FsdpTrainer, folder / "ours", pad_alike, lengths=None, **options)
+    theirs = trained(transformers.Trainer, folder / "theirs", **options)
+    compare_logs(ours.state.log_history, theirs.state.log_history)
+    for (name, a), (_, b) in zip(ours.model.named_parameters(), theirs.model.named_parameters()):
+        assert torch.allclose(a, b, atol=2e-4), f"{name} differs by {(a - b).abs().max()}"
+    longest = max(len(row["input_ids"]) for row in dataset())
+    lengths = ours.session.padding.lengths
+    assert 1 < len(lengths) <= 4 and longest <= lengths[-1] < longest + 8, lengths
+    ours.close()
+    two = trained(FsdpTrainer, folder / "two", pad_alike, lengths=None, world=2, per_device_train_batch_size=1, **options)
+    compare_logs([entry for entry in two.state.log_history if "loss" in entry], [entry for entry in trained(
+        FsdpTrainer, folder / "one", pad_alike, world=2, per_device_train_batch_size=1, **options).state.log_history if "loss" in entry])
+    two.close()
+
+    def no_mask(features):
+        return {name: value for name, value in pad_alike(features).items() if name != "attention_mask"}
+    trained(FsdpTrainer, folder / "causal", no_mask, lengths=None, max_steps=2, warmup_steps=0, eval_strategy="no").close()
+
+    def alike(features):
+        return {name: torch.nn.functional.pad(value, (0, 32 - value.shape[1]), value=-100 if name == "labels" else 0) for name, value in pad_alike(features).items()}
+    whole = trained(FsdpTrainer, folder / "alike", alike, lengths=None, max_steps=2, warmup_steps=0, eval_strategy="no")
+    assert whole.session.padding is None, "batches of one length need one program"
+    whole.close()
 
 
 def grouped(folder):
@@ -248,10 +276,12 @@ def refusals(folder):
         assert abs(step(short, short).loss - want) < 2e-5 * want
     with fsdp_opt.Session(artifact, threads=1) as step:
         refused("E081", "was expected", lambda: step(x=short, y=short))
-    for words, options in (("say lengths=", {"train_sampling_strategy": "group_by_length"}),):
-        refused("E040", words, lambda: FsdpTrainer(example.make_model(), example.make_arguments(str(folder), **options), train_dataset=dataset()))
+    equal = [{name: value[:2] for name, value in row.items()} for row in dataset()]
     arguments = example.make_arguments(str(folder))
-    refused("E040", "no effect without lengths", lambda: FsdpTrainer(example.make_model(), arguments, train_dataset=dataset(), pad={"input_ids": 0}))
+    refused("E040", "no effect where batches have one length", lambda: FsdpTrainer(example.make_model(), arguments, train_dataset=equal, pad={"input_ids": 0}).train())
+    bidirectional = transformers.BertForTokenClassification(transformers.BertConfig(vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16))
+    refused("E040", "without 'attention_mask'", lambda: FsdpTrainer(bidirectional, example.make_arguments(str(folder), eval_strategy="no"), train_dataset=dataset(),
+                                                                    data_collator=lambda rows: {"input_ids": pad_alike(rows)["input_ids"], "labels": pad_alike(rows)["labels"]}).train())
     refused("E040", "two numbers of tokens or more", lambda: FsdpTrainer(example.make_model(), arguments, train_dataset=dataset(), lengths=[8]))
     sampler = {"pool": 16, "group": 8}
     refused("E040", "expected a multiple of group=8, found 12", lambda: fsdp_opt.LengthSampler([1, 2], 1, pool=12, group=8))
@@ -264,7 +294,7 @@ def main():
         return run_rank(pathlib.Path(sys.argv[-1]))
     arguments = parse_arguments()
     torch.set_num_threads(1)
-    cases = {"a session, world=3": session(3), "a trainer": parity(False), "processes": processes, "refusals": refusals}
+    cases = {"a session, world=3": session(3), "a trainer": parity(False), "lengths that nobody says": chosen, "processes": processes, "refusals": refusals}
     if arguments.all:
         cases |= {"grouped": grouped, "a session, world=1 micro-batches=2": session(1, 2),
                   "a trainer and a collator": parity(True, gradient_accumulation_steps=1, max_steps=5, per_device_eval_batch_size=8)}
