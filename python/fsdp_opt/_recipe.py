@@ -2,6 +2,7 @@
 """What fsdp-train itself reads of a file: the model, the data, where results go. All else is fsdp-opt's, from the same file."""
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 from collections.abc import Mapping
@@ -57,6 +58,7 @@ class Recipe:
     seed: int
     loss: Preference | None
     teacher: Distillation | None
+    deepspeed: pathlib.Path | None
     reference: str | None  # the folder or name of another model than the base
     save_every: int | None
     keep: int | None
@@ -210,6 +212,7 @@ def read(given: str | os.PathLike[str]) -> Recipe:
     base = read.text("base_model", "model_name_or_path")
     if not base:
         raise _refuse(path, "fsdp-train needs 'base_model', the folder or name of a Hugging Face model", "E046")
+
     def find(name: str) -> str:
         return str(path.parent / name) if (path.parent / name).is_dir() else name
     loss = read.preference()
@@ -219,6 +222,9 @@ def read(given: str | os.PathLike[str]) -> Recipe:
     reference = read.text("reference", "ref_model") if loss else None
     if loss and reference and not loss.is_compared:
         raise _refuse(path, f"'reference' has no effect with 'rl: {loss.kind}', which has none; leave it out", "E045")
+    deepspeed, theirs = _read_deepspeed(path, keys)
+    # What is left to the Trainer's arguments there, stands here.
+    read.keys = {**{own: value for other, own in _OF_DEEPSPEED.items() if isinstance(value := theirs.get(other), int)}, **keys}
     adapter = keys.get("adapter")
     output = read.text("output_dir") or "model-out"
     recipe = Recipe(
@@ -227,7 +233,7 @@ def read(given: str | os.PathLike[str]) -> Recipe:
         rows=read.whole(("micro_batch_size", "per_device_train_batch_size"), 1), micro_batches=read.whole(("gradient_accumulation_steps",), 1),
         packs=read.flag("sample_packing", "packing"), epochs=read.number(("num_epochs", "num_train_epochs"), 1),
         steps=read.maybe("max_steps"), seed=read.whole(("seed",), 0, 0), loss=loss, teacher=replace(teacher, teacher=find(teacher.teacher)) if teacher else None,
-        reference=find(reference) if reference else None,
+        deepspeed=deepspeed, reference=find(reference) if reference else None,
         save_every=read.maybe("save_steps"), keep=read.maybe("save_total_limit"), eval_every=read.maybe("eval_steps"),
         validation=read.number(("val_set_size",), 0), half=read.flag("bf16"), has_adapter=adapter not in (None, "", False),
         merges=read.flag("merge_lora"))
@@ -239,6 +245,25 @@ def read(given: str | os.PathLike[str]) -> Recipe:
     if not recipe.datasets:
         raise _refuse(path, "fsdp-train needs 'datasets', such as [{path: chats.jsonl, type: chat_template}]", "E046")
     return recipe
+
+
+# What fsdp-train reads of DeepSpeed's files, and its own word for it.
+_OF_DEEPSPEED = {"gradient_accumulation_steps": "gradient_accumulation_steps", "train_micro_batch_size_per_gpu": "micro_batch_size"}
+
+
+def _read_deepspeed(path: pathlib.Path, keys: Mapping[str, Any]) -> tuple[pathlib.Path | None, dict[str, Any]]:
+    """The file that is named, and what it holds; fsdp-opt says what is wrong with it."""
+    named = keys.get("deepspeed")
+    if not isinstance(named, str) or not named:
+        return None, named if isinstance(named, dict) else {}
+    found = next((each for each in (path.parent / named, pathlib.Path(named)) if each.exists()), None)
+    if found is None:
+        raise _refuse(path, f"'deepspeed': '{named}' is not there; expected a file of DeepSpeed's, beside this one or from here", "E041")
+    try:
+        held = json.loads(found.read_text())
+    except (OSError, ValueError) as error:
+        raise errors.make("E041", f"'{found}' is no valid JSON: {error}") from error
+    return found, held if isinstance(held, dict) else {}
 
 
 def _check_order(recipe: Recipe) -> None:

@@ -213,6 +213,10 @@ def _complete(recipe: _recipe.Recipe, base: Any, has_gpus: bool) -> str:
     replaced: tuple[str, ...] = ()
     if recipe.teacher and recipe.has_adapter:
         replaced = _spare_teacher(keys, added)
+    if recipe.deepspeed:
+        # Beside the file that names it, and not beside what is written here.
+        replaced += ("deepspeed",)
+        added["deepspeed"] = str(recipe.deepspeed.resolve())
     lines = [f"{name}: {json.dumps(value)}" for name, value in added.items()]
     return _recipe.without_own(recipe, *replaced).rstrip("\n") + "\n\n# what fsdp-train added\n" + "\n".join(lines) + "\n"
 

@@ -149,12 +149,29 @@ def killed(folder):
     assert losses(folder, "whole")[-4:] == losses(folder, "parted")[-4:]
 
 
+def deepspeed(folder):
+    """A file of DeepSpeed's that an Axolotl file names, relative to that."""
+    begin(folder)
+    (folder / "deepspeed_configs").mkdir()
+    zero = {"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "bf16": {"enabled": "auto"}, "gradient_accumulation_steps": 2,
+            "gradient_clipping": 0.5, "train_micro_batch_size_per_gpu": "auto", "train_batch_size": "auto"}
+    (folder / "deepspeed_configs/zero2.json").write_text(json.dumps(zero))
+    own = {"fsdp_config": {"reshard_after_forward": False, "offload_optimizer": True}, "max_grad_norm": 0.5}
+    for name, keys in (("named", {"deepspeed": "deepspeed_configs/zero2.json", "gradient_accumulation_steps": None}), ("own", own)):
+        write(folder, name, "full.yaml", max_steps=3, warmup_steps=None, val_set_size=None, **keys)
+        with contextlib.redirect_stdout(io.StringIO()):
+            fsdp_opt.train(folder / f"{name}.yaml", output=folder / name)
+    assert losses(folder, "named") == losses(folder, "own"), "it counts for nothing, or for other things"
+    one, other = (load_file(folder / name / "model/model.safetensors") for name in ("named", "own"))
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+
+
 def refusals(folder):
     begin(folder)
     for keys, words in ((dict(base_model=None), "needs 'base_model'"), (dict(datasets=None), "needs 'datasets'"), (dict(sequence_len=None), "needs 'sequence_len'"),
                         (dict(datasets=[{"path": "none.jsonl"}]), "is not there"), (dict(datasets=[{"path": "chats.jsonl", "type": "other"}]), "expected a type out of"),
                         (dict(rl="grpo", sample_packing=None), "expected one of dpo"), (dict(base_model="nothing/here"), "cannot be read"),
-                        (dict(datasets=[{"path": "pairs.jsonl", "type": "chat_template"}]), "expected 'messages'"), (dict(sequence_len="long"), "expected a number"),
+                        (dict(datasets=[{"path": "pairs.jsonl", "type": "chat_template"}]), "expected 'messages'"), (dict(sequence_len="long"), "expected a number"), (dict(deepspeed="zero3.json"), "'zero3.json' is not there"),
                         (dict(learning_rat=1.0), "fsdp-opt")):
         write(folder, "no", "full.yaml", **keys)
         try:
@@ -170,7 +187,7 @@ def refusals(folder):
 
 def main():
     arguments = parse_arguments()
-    run_cases({"examples": examples, "as PyTorch": as_pytorch, "killed": killed, "refusals": refusals}, arguments.only)
+    run_cases({"examples": examples, "as PyTorch": as_pytorch, "killed": killed, "deepspeed": deepspeed, "refusals": refusals}, arguments.only)
 
 
 if __name__ == "__main__":

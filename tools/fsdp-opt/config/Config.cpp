@@ -7,6 +7,8 @@
 #include "support/yaml/Toml.h"
 #include "tools/fsdp-opt/config/Checks.h"
 #include "tools/fsdp-opt/config/Foreign.h"
+#include "tools/fsdp-opt/config/ForeignDeepSpeed.h"
+#include "tools/fsdp-opt/config/ForeignKeys.h"
 #include "tools/fsdp-opt/config/Tables.h"
 
 #include <algorithm>
@@ -52,7 +54,40 @@ bool Config::setWorldSize(int64_t world) {
   return true;
 }
 
+static void load(Reading &reading);
+
+/// Of a tree that may have mistakes.
+static ReadConfig readNode(const std::string &name, const YAML::Node &root,
+                           std::optional<int64_t> world) {
+  Reading reading(name, world, root);
+  reading.mayLackRanks = true;
+  load(reading);
+  std::vector<std::string> problems = reading.listProblems();
+  return {std::move(reading.result), std::move(problems)};
+}
+
+/// Files of DeepSpeed's that are named or held here.
+static void includeOthers(Reading &reading) {
+  if (!reading.root.IsMap())
+    return;
+  auto load = [&](const std::string &name, const YAML::Node &root) {
+    return readNode(name, root, reading.world);
+  };
+  YAML::Node inner = reading.root["deepspeed_config"];
+  for (const YAML::Node &at :
+       {reading.root["deepspeed"], inner.IsDefined() && inner.IsMap()
+                                       ? inner["deepspeed_config_file"]
+                                       : YAML::Node()})
+    if (at.IsDefined() && ((at.IsScalar() && !isOff(at)) || at.IsMap()))
+      try {
+        deepspeed::include(reading, at, load);
+      } catch (const Error &error) {
+        reading.includedProblems.push_back(error.format());
+      }
+}
+
 static void load(Reading &reading) {
+  includeOthers(reading);
   reading.collect("", [&] {
     getTopLevel().read({reading, "", "", reading.root}, reading.result.config);
   });
@@ -103,11 +138,7 @@ ReadConfig fsdp::readConfig(const std::string &text, const std::string &name,
                             std::optional<int64_t> world) {
   YAML::Node root = readTree(text, name);
   try {
-    Reading reading(name, world, root);
-    reading.mayLackRanks = true;
-    load(reading);
-    std::vector<std::string> problems = reading.listProblems();
-    return {std::move(reading.result), std::move(problems)};
+    return readNode(name, root, world);
   } catch (const YAML::Exception &exception) {
     refuseYaml(name, exception);
   }

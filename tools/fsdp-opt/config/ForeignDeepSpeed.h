@@ -27,6 +27,15 @@ void readMinRatio(const Value &value);
 void readBatch(const Value &value);
 void readCheckpointing(const Value &value);
 
+/// Puts into the file what DeepSpeed's, which it names by `at` or holds there,
+/// says and it does not. `load` reads a tree under a file's name. Throws
+/// fsdp::Error (ConfigNotReadable, FileNotReadable).
+void include(
+    Reading &reading, const YAML::Node &at,
+    const std::function<ReadConfig(const std::string &, YAML::Node)> &load);
+/// The key that names it.
+void readIncluded(const Value &value);
+
 } // namespace fsdp::deepspeed
 
 #endif // FSDP_TOOLS_FSDPOPT_CONFIG_FOREIGNDEEPSPEED_H

@@ -208,10 +208,10 @@ constexpr ForeignKey keys[] = {
          "deepspeed_hostfile deepspeed_inclusion_filter "
          "deepspeed_exclusion_filter offload_optimizer_nvme_path "
          "offload_param_nvme_path"),
-    told(Accelerate, Refused, "deepspeed_config",
-         "fsdp-opt --read-config=THAT.json shows its nearest config; put that "
-         "in here instead",
-         "deepspeed_config_file"),
+    taken(Accelerate, "deepspeed_config", "deepspeed_config_file", "",
+          readIncluded, "as Axolotl's `deepspeed`")
+        .quietIfOff()
+        .reporting(),
     told(Accelerate, Ignored, "deepspeed_config",
          "experts are layers like others", "deepspeed_moe_layer_cls_names"),
 };

@@ -1,6 +1,7 @@
 //===- ForeignShardingKeys.cpp - Other tools' keys of ranks and memory ----===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "tools/fsdp-opt/config/ForeignDeepSpeed.h"
 #include "tools/fsdp-opt/config/ForeignKeys.h"
 #include "tools/fsdp-opt/config/ForeignReaders.h"
 
@@ -21,9 +22,6 @@ constexpr std::string_view precision =
     "the exported model's types count: export model.to(torch.bfloat16), or "
     "float16, for a model that is all in it; fsdp_config: {mixed_precision: "
     "{param_dtype: …}} is FSDP2's way";
-constexpr std::string_view engine =
-    "fsdp-opt --read-config=THAT.json shows its nearest config; put that in "
-    "here instead";
 
 constexpr ForeignKey keys[] = {
     // Ranks.
@@ -123,7 +121,11 @@ constexpr ForeignKey keys[] = {
          "fsdp_final_state_dict_type"),
 
     // Other engines.
-    told(OfTrainer, Refused, "", engine, "deepspeed"),
+    taken(OfTrainer, "", "deepspeed", "", deepspeed::readIncluded,
+          "the nearest config of that file, beside this one or from here, "
+          "where this one says nothing")
+        .quietIfOff()
+        .reporting(),
     told(Accelerate, Refused, "", "only FSDP2's semantics are compiled",
          "megatron_lm_config"),
 

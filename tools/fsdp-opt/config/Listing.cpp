@@ -41,6 +41,12 @@ static std::string indent(const std::string &text) {
   return lines;
 }
 
+/// Texts of a file that this one names keep their own.
+static std::string withoutName(const std::string &text,
+                               const std::string &name) {
+  return text.starts_with(name + ":") ? text.substr(name.size() + 1) : text;
+}
+
 std::string fsdp::listKeys(const ReadConfig &read, const std::string &name) {
   const LoadedConfig &loaded = read.loaded;
   std::string text = name + ": " + std::to_string(loaded.keys.size()) +
@@ -62,15 +68,13 @@ std::string fsdp::listKeys(const ReadConfig &read, const std::string &name) {
     Table table;
     for (const KeyReport &key : loaded.keys)
       if (key.outcome == group.outcome)
-        table.add(
-            {key.place.substr(std::min(name.size() + 1, key.place.size())),
-             key.key, key.text});
+        table.add({withoutName(key.place, name), key.key, key.text});
     text += table.print();
   }
   if (!loaded.notes.empty()) {
     text += "\nnotes\n";
     for (const std::string &note : loaded.notes)
-      text += "  " + note.substr(std::min(name.size() + 1, note.size())) + "\n";
+      text += "  " + withoutName(note, name) + "\n";
   }
   text += "\nthe same in keys of this project";
   text += read.problems.empty() ? "\n" : ", as far as it is taken\n";

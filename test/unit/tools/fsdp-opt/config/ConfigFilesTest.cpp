@@ -55,7 +55,11 @@ std::vector<std::string> listKeysOf(const LoadedConfig &loaded,
   return all;
 }
 
-class ForeignFile : public testing::TestWithParam<File> {};
+/// Files name others that are beside them.
+class ForeignFile : public testing::TestWithParam<File> {
+protected:
+  void SetUp() override { std::filesystem::current_path(folder); }
+};
 
 TEST_P(ForeignFile, IsReadAsItStands) {
   const File &file = GetParam();
@@ -79,6 +83,39 @@ TEST_P(ForeignFile, IsReadAsItStands) {
   }
   for (const std::string &problem : read.problems)
     EXPECT_THAT(problem, HasSubstr(std::string(file.name) + ":"));
+}
+
+/// What a file of DeepSpeed's brings has the place of the key that names it,
+/// and what it says of itself its own.
+TEST(ForeignFileTable, SaysWhatANamedFileBrings) {
+  std::filesystem::current_path(folder);
+  LoadedConfig loaded = parseConfig(readFile("axolotl-deepspeed.yaml"),
+                                    "axolotl-deepspeed.yaml", 8);
+  EXPECT_EQ(loaded.config.microBatches, 8);
+  EXPECT_THAT(loaded.notes,
+              testing::Contains(
+                  "deepspeed-zero3.json: 'gradient_accumulation_steps: 4' is "
+                  "not what 'axolotl-deepspeed.yaml' says, 8, which counts"));
+  ReadConfig missing = readConfig("deepspeed: none.json\n", "x.yaml", 8);
+  ASSERT_EQ(missing.problems.size(), 1u);
+  EXPECT_THAT(missing.problems[0],
+              HasSubstr("x.yaml:1:12: 'deepspeed' names a file that is not "
+                        "taken:\n  error[fsdp-E001]"));
+  ReadConfig refused = readConfig("bf16: true\nlearning_rate: 1\ndeepspeed: "
+                                  "deepspeed-refused.json\n",
+                                  "x.yaml", 8);
+  ASSERT_EQ(refused.problems.size(), 1u);
+  EXPECT_THAT(refused.problems[0],
+              HasSubstr("deepspeed-refused.json:1:24: 'type: OneBitAdam'"));
+  // Of a word that is no map nothing can be added to.
+  ReadConfig beside = readConfig(
+      "optimizer: adamw_torch\nlearning_rate: 1\ndeepspeed: "
+      "{optimizer: {type: AdamW, params: {lr: 1, betas: [0.5, 0.6]}}}\n",
+      "x.yaml", 8);
+  EXPECT_TRUE(beside.problems.empty());
+  EXPECT_THAT(beside.loaded.warnings,
+              testing::Contains(HasSubstr("has no place beside 'optimizer: "
+                                          "adamw_torch'")));
 }
 
 /// What the file becomes says the same: reading it changes nothing more.
