@@ -120,6 +120,9 @@ constexpr ForeignKey keys[] = {
         "overlap_comm contiguous_gradients reduce_scatter reduce_bucket_size "
         "allgather_partitions allgather_bucket_size round_robin_gradients "
         "stage3_prefetch_bucket_size stage3_max_live_parameters "
+        "prefetch_bucket_size max_live_parameters max_reuse_distance "
+        "param_persistence_threshold model_persistence_threshold "
+        "module_granularity_threshold "
         "stage3_max_reuse_distance stage3_param_persistence_threshold "
         "stage3_model_persistence_threshold sub_group_size "
         "stage3_module_granularity_threshold use_multi_rank_bucket_allreduce "
@@ -130,6 +133,7 @@ constexpr ForeignKey keys[] = {
         "enable_sanity_checks use_all_reduce_for_fetch_params"),
     told(ds, Ignored, "zero_optimization", run,
          "stage3_gather_16bit_weights_on_model_save "
+         "gather_16bit_weights_on_model_save "
          "stage3_gather_fp16_weights_on_model_save elastic_checkpoint "
          "load_from_fp32_weights"),
     told(ds, Moved, "zero_optimization",
