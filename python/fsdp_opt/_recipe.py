@@ -23,6 +23,10 @@ _OF_LOSSES = ("rl_beta", "dpo_beta", "beta", "orpo_alpha", "simpo_gamma", "loss_
               "dpo_label_smoothing", "desirable_weight", "kto_desirable_weight", "undesirable_weight", "kto_undesirable_weight",
               "reference", "ref_model")
 
+# What changes a loss and is not done. Off, it asks for nothing.
+_NOT_DONE = ("rpo_alpha", "dpo_use_weighting", "use_weighting", "dpo_norm_loss", "cpo_alpha", "ld_alpha", "f_divergence_type", "f_alpha_divergence_coef", "discopop_tau",
+             "reference_free", "sync_ref_model", "ref_adapter_name")
+
 # Axolotl's types of data sets, by the form that they have here.
 _TYPES = {"completion": "completion", "alpaca": "alpaca", "chat_template": "chat", "chat": "chat", "sharegpt": "chat", "rows": "rows",
           "prompt_completion": "prompt_completion"}
@@ -131,10 +135,15 @@ class _Reader:
         if kind not in LOSSES:
             raise _refuse(self.path, f"'rl': expected one of {', '.join(LOSSES)}, found '{kind}'", "E045")
         known = LOSSES[kind]
+        other = next((name for name in _NOT_DONE if self.keys.get(name)), None)
+        if other:
+            raise _refuse(self.path, f"'{other}' is not done with 'rl: {kind}'; leave it out (losses add up by loss_type: [sigmoid, sft], loss_weights: [1, 0.5])", "E045")
+        if kind != "simpo" and self.keys.get("simpo_gamma") is not None:
+            raise _refuse(self.path, f"'simpo_gamma' has no effect with 'rl: {kind}'; leave it out", "E045")
         types = self.texts(("dpo_loss_type", "loss_type"), next(iter(known)))
-        other = [each for each in types if each not in known]
-        if other or len(set(types)) < len(types):
-            raise _refuse(self.path, f"'loss_type': expected one or several of {', '.join(known)} with 'rl: {kind}', found '{', '.join(other or types)}'", "E045")
+        unknown = [each for each in types if each not in known]
+        if unknown or len(set(types)) < len(types):
+            raise _refuse(self.path, f"'loss_type': expected one or several of {', '.join(known)} with 'rl: {kind}', found '{', '.join(unknown or types)}'", "E045")
         name, given = self.first("dpo_loss_weights", "loss_weights")
         weights = given if isinstance(given, list) else [given] if given is not None else [1] * len(types)
         if len(weights) != len(types) or not all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in weights):

@@ -182,6 +182,7 @@ def refusals(folder):
                         (dict(rl="kto", datasets=[{"path": "some.jsonl"}]), "expected true or false"), (dict(rl="dpo", label_smoothing=0.1), "has none"),
                         (dict(rl="dpo", loss_type="robust", label_smoothing=0.5), "less than 0.5"), (dict(rl="dpo", desirable_weight=2), "have no effect"),
                         (dict(rl="dpo", loss_type=["sigmoid", "sft"], loss_weights=[1]), "a number for each"), (dict(rl="orpo", reference="base"), "has none"),
+                        (dict(rl="dpo", rpo_alpha=1.0), "'rpo_alpha' is not done"), (dict(rl="dpo", simpo_gamma=0.5), "'simpo_gamma' has no effect"),
                         (dict(rl="dpo", datasets=[{"path": "pairs.jsonl", "type": {"field_prompt": "q"}}]), "fields and formats"),
                         (dict(rl="dpo", reference="smaller"), "expected a model of 384 tokens")):
         write(folder, "no", "dpo.yaml", **{**PLAIN, **keys})

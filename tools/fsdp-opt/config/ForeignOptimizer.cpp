@@ -196,7 +196,7 @@ void foreign::readPreference(const Value &value) {
                     "that returns that of " +
                     word +
                     ", with its reference "
-                    "model frozen in it";
+                    "model frozen in it, or let fsdp-train do so";
   value.reading.classify(KeyOutcome::Warned, why);
   value.reading.addWarning(value.node, "'" + value.key + ": " + word +
                                            "' is not taken from here: " + why);

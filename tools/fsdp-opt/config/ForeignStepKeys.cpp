@@ -11,7 +11,7 @@ using enum ForeignKey::Action;
 namespace {
 constexpr std::string_view loss =
     "the exported model computes the loss: export a module that returns this "
-    "one";
+    "one, or let fsdp-train do so (docs/Recipes.md)";
 constexpr std::string_view rewards =
     "a step computes one loss from rows that the run reads; what generates "
     "and judges between steps is not compiled. Preference losses (dpo, ipo, "
@@ -128,6 +128,8 @@ constexpr ForeignKey keys[] = {
          "kto_chosen_weight kto_rejected_weight dpo_ftx ref_model "
          "reference_free ref_model_quantization_bit sync_ref_model "
          "ref_model_mixup_alpha ref_model_sync_steps label_smoothing "
+         "dpo_loss_type dpo_loss_weights reference kd kd_teacher kd_trainer "
+         "kd_alpha kd_ce_alpha kd_temperature kd_beta kd_normalize_topk "
          "loss_weights f_divergence_type f_alpha_divergence_coef rpo_alpha "
          "ld_alpha discopop_tau generate_during_eval "
          "desirable_weight undesirable_weight num_labels_of_head "
