@@ -85,3 +85,23 @@ LogicalResult fsdp::verifyNumbers(function_ref<InFlightDiagnostic()> emitError,
   }
   return success();
 }
+
+LogicalResult
+fsdp::verifyScheduleNumbers(function_ref<InFlightDiagnostic()> emitError,
+                            DictionaryAttr numbers) {
+  if (!numbers)
+    return success();
+  for (NamedAttribute each : numbers) {
+    const ScheduleNumberFacts *facts =
+        findScheduleNumber(each.getName().getValue());
+    if (!facts)
+      return emitError() << "expected numbers of a schedule, found "
+                         << each.getName();
+    auto value = dyn_cast<FloatAttr>(each.getValue());
+    if (!value || !value.getType().isF64() ||
+        !facts->holds(value.getValueAsDouble()))
+      return emitError() << "expected " << each.getName() << " to be a "
+                         << facts->describe() << ", found " << each.getValue();
+  }
+  return success();
+}

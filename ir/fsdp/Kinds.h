@@ -30,6 +30,11 @@ void printGiven(mlir::AsmPrinter &printer, mlir::DictionaryAttr numbers);
 /// Sets those that the dictionary has, which may be null.
 void readNumbers(mlir::DictionaryAttr attr, OptimizerNumbers &numbers);
 
+/// That each is a number that some schedule has, in its range.
+mlir::LogicalResult
+verifyScheduleNumbers(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
+                      mlir::DictionaryAttr numbers);
+
 /// That each is a number that some optimizer has, in its range.
 mlir::LogicalResult
 verifyNumbers(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,

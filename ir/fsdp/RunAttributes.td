@@ -18,14 +18,17 @@ def Fsdp_Schedule_ : Fsdp_Setting<"Schedule", "schedule"> {
   let description = [{
     Stands on the module as `fsdp.schedule`; absent: constant. A warm-up is a
     number of steps or a ratio of the total; `total_steps` of 0 are the steps of
-    the run, and `min_lr` is the base's.
+    the run, and `min_lr` is the base's, or `min_lr_ratio` a part of its rate.
+    `numbers` are those of the kind (support/Schedules.def) that are not its
+    defaults; shapes are numbers from 0 there.
 
     Example: `#fsdp.schedule<kind = cosine, warmup_steps = 10, total_steps = 100>`
   }];
   let parameters = (ins Fsdp_Row<"ScheduleKind">:$kind,
                         Fsdp_Count<"0">:$warmup_steps,
                         Fsdp_Number:$warmup_ratio, Fsdp_Count<"0">:$total_steps,
-                        Fsdp_Number:$min_lr);
+                        Fsdp_Number:$min_lr, Fsdp_Number:$min_lr_ratio,
+                        Fsdp_Numbers:$numbers);
 }
 
 def Fsdp_AdapterSettings

@@ -295,12 +295,15 @@ LogicalResult LossScaleAttr::verify(EmitError emitError, int64_t interval,
 
 LogicalResult ScheduleAttr::verify(EmitError emitError, ScheduleKind,
                                    int64_t warmupSteps, FloatAttr warmupRatio,
-                                   int64_t totalSteps, FloatAttr minLr) {
+                                   int64_t totalSteps, FloatAttr minLr,
+                                   FloatAttr minRatio, DictionaryAttr numbers) {
   return success(
       succeeded(verifyCount(emitError, "warmup_steps", warmupSteps)) &&
       succeeded(verifyNumber(emitError, "warmup_ratio", warmupRatio, 0)) &&
       succeeded(verifyCount(emitError, "total_steps", totalSteps)) &&
-      succeeded(verifyNumber(emitError, "min_lr", minLr, 0)));
+      succeeded(verifyNumber(emitError, "min_lr", minLr, 0)) &&
+      succeeded(verifyNumber(emitError, "min_lr_ratio", minRatio, 0)) &&
+      succeeded(verifyScheduleNumbers(emitError, numbers)));
 }
 
 LogicalResult AdapterSettingsAttr::verify(EmitError emitError, int64_t rank,

@@ -265,11 +265,6 @@ def Fsdp_Offload : Fsdp_Setting<"Offload", "offload"> {
 // Optimizer
 //===----------------------------------------------------------------------===//
 
-// Which numbers: support/Optimizers.def.
-def Fsdp_Numbers : OptionalParameter<"::mlir::DictionaryAttr"> {
-  let printer = "::fsdp::printGiven($_printer, $_self)";
-}
-
 def Fsdp_OptimizerKind : Fsdp_DefaultRow<"OptimizerKind", "adamw">;
 
 def Fsdp_OptimizerKindAttr : AttrDef<Fsdp_Dialect, "OptimizerKind"> {

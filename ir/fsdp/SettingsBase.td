@@ -38,6 +38,11 @@ def Fsdp_Number : OptionalParameter<"::mlir::FloatAttr"> {
   let printer = "$_printer.printFloat($_self.getValue())";
 }
 
+// Numbers of a row, by their names.
+def Fsdp_Numbers : OptionalParameter<"::mlir::DictionaryAttr"> {
+  let printer = "::fsdp::printGiven($_printer, $_self)";
+}
+
 // A row of a table in support, by its name (Kinds.h).
 class Fsdp_Row<string enum> : AttrOrTypeParameter<"::fsdp::" # enum, ""> {
   let parser = "::fsdp::parse" # enum # "($_parser)";

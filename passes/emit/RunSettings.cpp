@@ -5,6 +5,7 @@
 
 #include "passes/emit/PlanEnums.h"
 #include "passes/emit/Types.h"
+#include "plan/Schedule.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -23,13 +24,28 @@ static std::vector<std::string> fromTexts(ArrayAttr texts) {
   return {all.begin(), all.end()};
 }
 
+/// Those that are given; null if there is none.
+static DictionaryAttr toNumbers(MLIRContext *context,
+                                const plan::ScheduleT &schedule) {
+  Builder builder(context);
+  SmallVector<NamedAttribute> all;
+  for (const ScheduleNumberFacts &each : getScheduleNumbers())
+    if (isGiven(schedule, each.number))
+      all.push_back(builder.getNamedAttr(
+          StringRef(each.name),
+          builder.getF64FloatAttr(getNumber(schedule, each.number))));
+  return all.empty() ? DictionaryAttr() : builder.getDictionaryAttr(all);
+}
+
 ScheduleAttr fsdp::toSetting(MLIRContext *context,
                              const plan::ScheduleT &schedule) {
   return ScheduleAttr::get(context, ScheduleKind(schedule.kind),
                            static_cast<int64_t>(schedule.warmup_steps),
                            toNumber(context, schedule.warmup_ratio),
                            static_cast<int64_t>(schedule.total_steps),
-                           toNumber(context, schedule.min_lr));
+                           toNumber(context, schedule.min_lr),
+                           toNumber(context, schedule.min_lr_ratio),
+                           toNumbers(context, schedule));
 }
 
 std::unique_ptr<plan::ScheduleT> fsdp::fromSetting(ScheduleAttr schedule) {
@@ -39,6 +55,11 @@ std::unique_ptr<plan::ScheduleT> fsdp::fromSetting(ScheduleAttr schedule) {
   result->warmup_ratio = fromNumber(schedule.getWarmupRatio());
   result->total_steps = static_cast<uint64_t>(schedule.getTotalSteps());
   result->min_lr = fromNumber(schedule.getMinLr());
+  result->min_lr_ratio = fromNumber(schedule.getMinLrRatio());
+  for (const ScheduleNumberFacts &each : getScheduleNumbers())
+    if (DictionaryAttr numbers = schedule.getNumbers())
+      if (auto value = numbers.getAs<FloatAttr>(StringRef(each.name)))
+        setNumber(*result, each.number, value.getValueAsDouble());
   return result;
 }
 

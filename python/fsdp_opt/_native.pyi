@@ -103,8 +103,14 @@ def describe_artifact(path: str) -> dict[str, Any]:
 def order_by_length(lengths: list[int], epoch: int, pool: int, group: int, shuffle: bool, seed: int) -> list[int]:
     """The rows of an epoch, as runtime/data/LengthPools.h orders them; `pool` is a multiple of `group`."""
 
-def schedules() -> dict[str, tuple[bool, bool]]:
-    """Names of the shapes of a learning rate; whether a warm-up has a meaning, whether the rate goes down."""
+def schedules() -> dict[str, tuple[bool, bool, list[str]]]:
+    """Names of the shapes of a learning rate; whether a warm-up has a meaning, whether it ends with the run, and names of numbers of its own."""
+
+def why_no_schedule(name: str) -> str:
+    """Of another tool's that cannot be had; empty for all others."""
+
+def rate_factors(schedule: str, lr: float, steps: int) -> list[float]:
+    """What each step of a run multiplies its rates by; `schedule` as fsdp-run's --lr-schedule."""
 
 def rate_factor(artifact: str, step: int) -> float | None:
     """What the artifact's schedule multiplies rates by; None if that depends on the run's length."""

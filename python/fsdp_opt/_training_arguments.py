@@ -104,7 +104,11 @@ def _values(args: transformers.TrainingArguments, world: int) -> list[str]:
         if value not in allowed:
             problems.append(f"{name}={value!r} is not supported: expected one of {', '.join(map(repr, allowed))}")
 
-    expects("lr_scheduler_type", tuple(_native.schedules()))
+    why = _native.why_no_schedule(name_of(args.lr_scheduler_type))
+    if why:
+        problems.append(f"lr_scheduler_type={name_of(args.lr_scheduler_type)!r} is not supported: {why}")
+    else:
+        expects("lr_scheduler_type", tuple(_native.schedules()))
     expects("optim", tuple(OPTIMIZERS))
     expects("train_sampling_strategy", ("random", "sequential", "group_by_length"))
     expects("include_num_input_tokens_seen", ("no", "all"))
@@ -114,7 +118,7 @@ def _values(args: transformers.TrainingArguments, world: int) -> list[str]:
         problems.append("average_tokens_across_devices=False is not supported on several ranks: the loss is the mean over the tokens of all")
     if args.metric_for_best_model not in (None, "loss", "eval_loss"):
         problems.append(f"metric_for_best_model={args.metric_for_best_model!r} is not supported: validation computes 'eval_loss'")
-    extra = set(args.lr_scheduler_kwargs or {}) - ({"min_lr", "min_lr_rate"} if name_of(args.lr_scheduler_type) == "cosine_with_min_lr" else set())
+    extra = set(args.lr_scheduler_kwargs or {}) - _schedule_arguments(name_of(args.lr_scheduler_type)).keys()
     problems += [f"lr_scheduler_kwargs['{key}'] is not supported" for key in sorted(extra)]
     extra = set(args.gradient_checkpointing_kwargs or {}) - {"use_reentrant"}
     problems += [f"gradient_checkpointing_kwargs['{key}'] is not supported: say it in config={{'fsdp_config': {{'activation_checkpointing': …}}}}"
@@ -231,15 +235,25 @@ def fnmatch_escape(name: str) -> str:
 def _schedule(args: transformers.TrainingArguments, steps: int) -> dict[str, Any]:
     name = name_of(args.lr_scheduler_type)
     rule: dict[str, Any] = {"name": name}
-    warms, decays = _native.schedules()[name]
+    warms, ends, _ = _native.schedules()[name]
     if warms:
         rule["warmup_steps"] = args.get_warmup_steps(steps)
-    if decays:
+    if ends:
         rule["total_steps"] = max(steps, 1)
-    given = args.lr_scheduler_kwargs or {}
-    if name == "cosine_with_min_lr":
-        rule["min_lr"] = given["min_lr"] if "min_lr" in given else given.get("min_lr_rate", 0.0) * args.learning_rate
-    return rule
+    keys = _schedule_arguments(name)
+    return rule | {keys[key]: value for key, value in (args.lr_scheduler_kwargs or {}).items() if value is not None}
+
+
+# Of transformers' functions, what is another key here.
+_LEAST = {"cosine_with_min_lr": {"min_lr": "min_lr", "min_lr_rate": "min_lr_ratio"},
+          "cosine_warmup_with_min_lr": {"min_lr": "min_lr", "min_lr_rate": "min_lr_ratio"},
+          "warmup_stable_decay": {"min_lr_ratio": "min_lr_ratio"}, "polynomial": {"lr_end": "min_lr"}}
+
+
+def _schedule_arguments(name: str) -> dict[str, str]:
+    """`lr_scheduler_kwargs` of a schedule, and the keys of lr_scheduler that they are."""
+    _, _, numbers = _native.schedules().get(name, (False, False, []))
+    return {**{each: each for each in numbers}, **_LEAST.get(name, {})}
 
 
 def count_steps(args: transformers.TrainingArguments, batches: int | None) -> tuple[int, int, int]:

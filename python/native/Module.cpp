@@ -13,6 +13,7 @@
 #include "runtime/train/EventFile.h"
 
 #include "plan/DType.h"
+#include "plan/Schedule.h"
 #include "support/Error.h"
 #include "support/Exceptions.h"
 #include "support/Optimizers.h"
@@ -237,14 +238,33 @@ nb::list listErrors() {
 
 nb::dict listSchedules() {
   nb::dict all;
+/// Names of a schedule's own numbers.
+nb::list listNumbers(const ScheduleName &schedule) {
+  nb::list names;
+  for (const ScheduleFacts::Number &each : getFacts(schedule.kind).numbers) {
+    std::string_view name = getFacts(each.number).name;
+    names.append(nb::str(name.data(), name.size()));
+  }
+  return names;
+}
+
   for (const ScheduleName &each : getScheduleNames())
     all[nb::str(each.name.data(), each.name.size())] =
-        nb::make_tuple(each.warms, getFacts(each.kind).decays);
+        nb::make_tuple(each.warms, getFacts(each.kind).ends, listNumbers(each));
   return all;
 }
 
 void defineFunctions(nb::module_ &module) {
   module.def("list_errors", listErrors);
+std::vector<double> getRateFactors(const std::string &schedule, double lr,
+                                   uint64_t steps) {
+  RateSchedule rates(parseSchedule(schedule, lr), lr, steps);
+  std::vector<double> factors;
+  for (uint64_t step = 0; step < steps; ++step)
+    factors.push_back(rates.getFactor(step));
+  return factors;
+}
+
   module.def("session_options", listSessionOptions);
   module.def("describe_artifact", describe, nb::arg("path"));
   module.def(
@@ -263,6 +283,12 @@ void defineFunctions(nb::module_ &module) {
   module.def("schedules", listSchedules);
   module.def("rate_factor", rateFactor, nb::arg("artifact"), nb::arg("step"));
   module.def("write_checkpoint", writeCheckpoint, nb::arg("artifact"),
+  module.def(
+      "why_no_schedule",
+      [](const std::string &name) { return std::string(whyNoSchedule(name)); },
+      nb::arg("name"));
+  module.def("rate_factors", getRateFactors, nb::arg("schedule"), nb::arg("lr"),
+             nb::arg("steps"));
              nb::arg("folder"), nb::arg("step"), nb::arg("rows"),
              nb::arg("tensors"));
   nb::class_<EventFile>(module, "EventFile")

@@ -64,7 +64,7 @@ LearningRates::LearningRates(const plan::PlanT &plan, const Arenas &arenas,
   auto follow = [&](const plan::ScheduleT &rule) {
     schedule.emplace(rule, base, steps);
     description = describeSchedule(rule);
-    if (rule.total_steps == 0 && getFacts(kindOf(rule)).decays)
+    if (rule.total_steps == 0 && getFacts(kindOf(rule)).ends)
       description += " over " + std::to_string(steps) + " steps";
   };
   try {

@@ -207,7 +207,7 @@ def make_scheduler(optimizer, config, steps):
     rule = {"name": rule} if isinstance(rule, str) else rule
     total = rule.get("total_steps", steps)
     warmup = rule.get("warmup_steps", math.ceil(rule.get("warmup_ratio", 0) * total))
-    extra = {"min_lr": rule["min_lr"]} if "min_lr" in rule else {}
+    extra = {key: value for key, value in rule.items() if key not in ("name", "warmup_steps", "warmup_ratio", "total_steps")}
     return get_scheduler(rule["name"], optimizer, warmup, total, scheduler_specific_kwargs=extra)
 
 

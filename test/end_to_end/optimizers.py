@@ -88,6 +88,8 @@ def main():
         "cosine to a least rate": {"name": "cosine_with_min_lr", "warmup_steps": 1, "total_steps": 6, "min_lr": 1e-3},
         "warm-up": {"name": "constant_with_warmup", "warmup_steps": 3},
         "ratio of the run": {"name": "linear", "warmup_ratio": 0.3},
+        "cosine that waits": {"name": "warmup_stable_decay", "warmup_steps": 1, "total_steps": 6, "num_decay_steps": 3, "decay_type": "1-sqrt",
+                              "min_lr_ratio": 0.1},
     }
     for name, schedule in schedules.items():
         if arguments.all or "cosine" in name:

@@ -293,7 +293,7 @@ OTHERS = {"optim_args": "a=1", "optim_target_modules": "all-linear", "label_smoo
           "enable_jit_checkpoint": True, "push_to_hub": True, "ignore_data_skip": True, "restore_callback_states_from_checkpoint": True,
           "parallelism_config": object(), "deepspeed": {"stage": 3}, "debug": ["underflow_overflow"], "skip_memory_metrics": False}
 # Of arguments that take some values alone, others.
-VALUES = {"lr_scheduler_type": "polynomial", "optim": "adafactor", "train_sampling_strategy": "batch_rebalance",
+VALUES = {"lr_scheduler_type": "reduce_lr_on_plateau", "include_for_metrics": ["loss"], "optim": "adafactor", "train_sampling_strategy": "batch_rebalance",
           "include_num_input_tokens_seen": "non_padding", "label_names": ["start_positions"], "metric_for_best_model": "accuracy",
           "lr_scheduler_kwargs": {"power": 2}, "gradient_checkpointing_kwargs": {"offload": True}, "fsdp_config": {"version": 1}}
 

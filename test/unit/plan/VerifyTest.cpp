@@ -3,6 +3,7 @@
 
 #include "plan/Verify.h"
 
+#include "plan/Schedule.h"
 #include "support/Error.h"
 #include "support/Optimizers.h"
 #include "support/Schedules.h"
@@ -217,7 +218,7 @@ const Case kCases[] = {
     {"ScheduleKind",
      [](PlanT &p) {
        p.training->schedule = std::make_unique<ScheduleT>();
-       p.training->schedule->kind = 9;
+       p.training->schedule->kind = 99;
      },
      "unknown kind"},
     {"ScheduleWarmup",
@@ -228,6 +229,13 @@ const Case kCases[] = {
        p.training->schedule->total_steps = 2;
      },
      "does not fit"},
+    {"ScheduleNumber",
+     [](PlanT &p) {
+       p.training->schedule = std::make_unique<ScheduleT>();
+       p.training->schedule->kind = uint8_t(ScheduleKind::cosine);
+       setNumber(*p.training->schedule, ScheduleNumber::num_cycles, -1);
+     },
+     "expected a number from 0 for num_cycles"},
     {"NormOrder", [](PlanT &p) { p.training->norm_order = std::nan(""); },
      "out of range"},
     {"Parts", [](PlanT &p) { p.training->gradient_accumulation_steps = 2; },

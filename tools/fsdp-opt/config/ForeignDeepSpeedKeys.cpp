@@ -188,8 +188,8 @@ constexpr ForeignKey keys[] = {
           "`optimizer.lr`, which it has to be"),
     taken(ds, "scheduler.params", "warmup_min_lr warmup_min_ratio", "",
           deepspeed::readMinRate, "nothing: 0 alone"),
-    taken(ds, "scheduler.params", "cos_min_ratio", "lr_scheduler.min_lr",
-          readMinRatio, "`lr_scheduler.min_lr`, this part of `optimizer.lr`"),
+    taken(ds, "scheduler.params", "cos_min_ratio", "lr_scheduler.min_lr_ratio",
+          readMinRatio),
     told(ds, Ignored, "scheduler.params", "a run counts its steps itself",
          "last_batch_iteration"),
 

@@ -26,8 +26,6 @@ void readMaxSteps(const Value &value);
 void readEpochs(const Value &value);
 void readMinRate(const Value &value);
 void readMinFactor(const Value &value);
-void readDecayType(const Value &value);
-void readDecayRatio(const Value &value);
 void readScheduleArguments(const Value &value);
 
 // ForeignNumbers.cpp

@@ -25,7 +25,7 @@ constexpr ForeignKey keys[] = {
          "hub_model_id hub_strategy push_to_hub wandb_project wandb_entity "
          "wandb_watch wandb_name wandb_run_id wandb_log_model "
          "mlflow_tracking_uri mlflow_experiment_name report_to debug job "
-         "profiling metrics do_train do_eval do_predict overwrite_output_dir "
+         "profiling do_train do_eval do_predict overwrite_output_dir "
          "run_name logging_strategy logging_first_step logging_nan_inf_filter "
          "log_level log_level_replica log_on_each_node eval_on_start "
          "eval_delay eval_accumulation_steps eval_do_concat_batches "

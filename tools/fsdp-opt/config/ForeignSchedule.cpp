@@ -9,6 +9,7 @@
 #include "tools/fsdp-opt/config/ForeignReaders.h"
 #include "tools/fsdp-opt/config/Tables.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace fsdp;
@@ -58,28 +59,6 @@ void foreign::readMinFactor(const Value &value) {
   value.reading.isMinOfAll = true;
 }
 
-/// torchtitan's words; what there is no schedule for is refused.
-void foreign::readDecayType(const Value &value) {
-  static constexpr std::string_view words[] = {"linear", "cosine"};
-  std::string word = value.reader().readString(value.node, value.key);
-  if (word == "sqrt")
-    value.reader().fail(ErrorId::ConfigNotSupported, value.node,
-                        "'decay_type: sqrt' cannot be had: expected linear or "
-                        "cosine");
-  word = value.reader().readChoice(value.node, value.key, words);
-  getTopLevel().readAt("lr_scheduler.name", value, value.reading.result.config);
-}
-
-/// Also torchtitan's: how much of a run the rate goes down in.
-void foreign::readDecayRatio(const Value &value) {
-  double ratio = kPart.read(value);
-  if (ratio != 1)
-    value.reader().fail(ErrorId::ConfigNotSupported, value.node,
-                        "'decay_ratio' cannot be had: rates go down from the "
-                        "end of the warm-up to the end of the run; leave it "
-                        "out");
-}
-
 /// transformers'; what they say depends on the schedule.
 void foreign::readScheduleArguments(const Value &value) {
   if (!value.node.IsMap())
@@ -100,33 +79,59 @@ static void mergeMinRate(Reading &reading, plan::ScheduleT &schedule) {
   if (!reading.minRate)
     return;
   std::string name = getScheduleName(reading);
-  if (name == "cosine" || (reading.isMinOfAll && name == "linear"))
-    schedule.min_lr = *reading.minRate * reading.result.config.optimizer.lr;
+  if (name == "cosine" || name == "rex" ||
+      (reading.isMinOfAll && getFacts(kindOf(schedule)).hasLeast))
+    schedule.min_lr_ratio = *reading.minRate;
   else
     reading.noteWithoutEffect(
-        "lr_scheduler.min_lr",
+        "lr_scheduler.min_lr_ratio",
         "lr_scheduler: " + name +
-            (reading.isMinOfAll ? "" : ", as in Axolotl; cosine has one"));
+            (reading.isMinOfAll ? ""
+                                : ", as in Axolotl; cosine and rex have one"));
+}
+
+namespace {
+/// What transformers calls a least rate, and whose argument it is.
+struct LeastArgument {
+  std::string_view key, becomes;
+  std::string_view schedules[2];
+};
+constexpr LeastArgument kLeastArguments[] = {
+    {"min_lr", "min_lr", {"cosine_with_min_lr", "cosine_warmup_with_min_lr"}},
+    {"min_lr_rate",
+     "min_lr_ratio",
+     {"cosine_with_min_lr", "cosine_warmup_with_min_lr"}},
+    {"min_lr_ratio", "min_lr_ratio", {"warmup_stable_decay", ""}},
+    {"lr_end", "min_lr", {"polynomial", ""}},
+};
+} // namespace
+
+/// The key here that an argument of `name` is; empty: it has no such.
+static std::string findArgument(const std::string &name, ScheduleKind kind,
+                                const std::string &key) {
+  for (const LeastArgument &each : kLeastArguments)
+    if (each.key == key &&
+        std::ranges::find(each.schedules, name) != std::end(each.schedules))
+      return std::string(each.becomes);
+  const ScheduleNumberFacts *number = findScheduleNumber(key);
+  return number && getFacts(kind).find(number->number) ? key : "";
 }
 
 static void mergeArguments(Reading &reading, plan::ScheduleT &schedule) {
   std::string name = getScheduleName(reading);
   for (const Given &each : reading.scheduleArguments) {
     std::string key = each.name.Scalar();
-    if (name != "cosine_with_min_lr" ||
-        (key != "min_lr" && key != "min_lr_rate"))
+    std::string own = findArgument(name, kindOf(schedule), key);
+    if (own.empty())
       reading.read.fail(ErrorId::ConfigNotSupported, each.name,
                         "'" + key +
                             "' of lr_scheduler_kwargs cannot be had: "
                             "lr_scheduler: " +
-                            name +
-                            " is as in docs/Config.md; min_lr and "
-                            "min_lr_rate are cosine_with_min_lr's");
-    reading.take("lr_scheduler.min_lr", each);
-    Value value{reading, "lr_scheduler.min_lr", key, each.value};
-    schedule.min_lr = key == "min_lr" ? kFromZero.read(value)
-                                      : kPart.read(value) *
-                                            reading.result.config.optimizer.lr;
+                            name + " is as in docs/Config.md");
+    std::string path = "lr_scheduler." + own;
+    reading.take(path, each);
+    getTopLevel().readAt(path, Value{reading, path, key, each.value},
+                         reading.result.config);
   }
 }
 
@@ -157,11 +162,10 @@ static void completeName(Reading &reading) {
   if (!scheduler || !scheduler->value.IsMap() || !training ||
       !training.IsMap() || reading.find("lr_scheduler.name"))
     return;
-  YAML::Node linear("linear");
-  reading.take("lr_scheduler.name", {YAML::Node("decay_type"), linear, true});
-  reading.result.config.schedule->kind = uint8_t(ScheduleKind::linear);
-  reading.addNote(scheduler->value,
-                  "'decay_type' is not given and is linear, as in torchtitan");
+  constexpr ScheduleKind kind = ScheduleKind::linear_warmup_stable_decay;
+  YAML::Node name(std::string(getFacts(kind).name));
+  reading.take("lr_scheduler.name", {YAML::Node("lr_scheduler"), name, true});
+  reading.result.config.schedule->kind = uint8_t(kind);
 }
 
 /// Files of a trainer that warm up and do not say what for: its default.
@@ -209,9 +213,9 @@ static void merge(Reading &reading) {
                         "a warm-up needs lr_scheduler, such as cosine or "
                         "constant_with_warmup");
     if (reading.minRate)
-      reading.refuse("lr_scheduler.min_lr",
-                     reading.quote("lr_scheduler.min_lr") +
-                         " needs lr_scheduler: cosine",
+      reading.refuse("lr_scheduler.min_lr_ratio",
+                     reading.quote("lr_scheduler.min_lr_ratio") +
+                         " needs lr_scheduler: cosine or rex",
                      ErrorId::ConfigMissingKey);
     if (!reading.scheduleArguments.empty())
       reading.read.fail(ErrorId::ConfigMissingKey,
@@ -223,6 +227,8 @@ static void merge(Reading &reading) {
   }
   mergeMinRate(reading, *schedule);
   mergeArguments(reading, *schedule);
+  completeLeast(*schedule, reading.find("lr_scheduler.min_lr") ||
+                               reading.find("lr_scheduler.min_lr_ratio"));
   if (warmup)
     mergeWarmup(reading, *schedule, steps, ratio, warmup);
 }
@@ -245,6 +251,11 @@ static void becomeSchedule(Reading &reading) {
   add("warmup_ratio", schedule->warmup_ratio);
   add("total_steps", schedule->total_steps);
   add("min_lr", schedule->min_lr);
+  add("min_lr_ratio", schedule->min_lr_ratio);
+  for (const ScheduleNumberFacts &each : getScheduleNumbers())
+    if (isGiven(*schedule, each.number))
+      reading.becomeValue("lr_scheduler." + std::string(each.name),
+                          each.print(getNumber(*schedule, each.number)));
 }
 
 void fsdp::mergeSchedule(Reading &reading) {

@@ -21,8 +21,7 @@ constexpr std::string_view trained =
 constexpr std::string_view restarts =
     "the optimizer and its schedule do not start anew within a run";
 constexpr std::string_view schedules =
-    "there is no such schedule; lr_scheduler: {name: …} has constant, "
-    "constant_with_warmup, linear, cosine and cosine_with_min_lr";
+    "there is no such schedule; docs/Config.md lists those of lr_scheduler";
 constexpr std::string_view groups =
     "is optimizer: {groups: [{params: …, lr: …}]} here";
 
@@ -46,7 +45,7 @@ constexpr ForeignKey keys[] = {
          "adam_eps"),
     told(Axolotl, Changes, "",
          "Axolotl does not read it either; cosine_min_lr_ratio is its key, and "
-         "lr_scheduler: {min_lr: …} here",
+         "lr_scheduler: {min_lr_ratio: …} here",
          "eta_min"),
     told(OfTrainer, Moved, "", groups,
          "embedding_lr embedding_lr_scale lr_groups optim_target_modules"),
@@ -76,13 +75,13 @@ constexpr ForeignKey keys[] = {
           "`lr_scheduler.warmup_steps`, or below 1 `warmup_ratio`; without "
           "effect for `constant`, as in transformers"),
     taken(OfTrainer, "", "warmup_ratio", "lr_scheduler.warmup_ratio"),
-    taken(Axolotl, "", "cosine_min_lr_ratio", "lr_scheduler.min_lr",
+    taken(Axolotl, "", "cosine_min_lr_ratio", "lr_scheduler.min_lr_ratio",
           readMinRate,
-          "with `lr_scheduler: cosine`: `lr_scheduler.min_lr`, this part of "
-          "`optimizer.lr`"),
+          "with `lr_scheduler: cosine` or `rex`: "
+          "`lr_scheduler.min_lr_ratio`"),
     taken(OfTrainer, "", "lr_scheduler_kwargs", "", readScheduleArguments,
-          "`min_lr` and `min_lr_rate`, of `cosine_with_min_lr`: "
-          "`lr_scheduler.min_lr`"),
+          "keys of `lr_scheduler`: those of that name, `min_lr_rate` is "
+          "`min_lr_ratio`, `lr_end` `min_lr`"),
     told(Axolotl, Refused, "", schedules,
          "cosine_constant_lr_ratio lr_quadratic_warmup"),
     told(Axolotl, Refused, "", restarts,

@@ -136,6 +136,11 @@ constexpr std::string_view parallel =
 constexpr std::string_view checkpoint =
     "the compiler knows which operators cost what";
 
+/// Not this project's key of that name.
+bool isLogging(const YAML::Node &value) {
+  return value.IsMap() && !value["norms"] && !value["by"];
+}
+
 constexpr ForeignKey keys[] = {
     taken(titan, "optimizer", "name", "optimizer.name", readClass,
           "`optimizer.name`, in small letters")
@@ -147,12 +152,10 @@ constexpr ForeignKey keys[] = {
           "the first of `optimizer.betas`"),
     taken(titan, "optimizer", "beta2", "optimizer.betas[1]", readBeta2,
           "the second of `optimizer.betas`"),
-    taken(titan, "lr_scheduler", "decay_type", "lr_scheduler.name",
-          readDecayType, "`lr_scheduler.name`, `linear` or `cosine`"),
-    taken(titan, "lr_scheduler", "decay_ratio", "", readDecayRatio,
-          "nothing: 1 alone"),
-    taken(titan, "lr_scheduler", "min_lr_factor lr_min", "lr_scheduler.min_lr",
-          readMinFactor, "`lr_scheduler.min_lr`, this part of `optimizer.lr`"),
+    taken(titan, "lr_scheduler", "min_lr_factor lr_min",
+          "lr_scheduler.min_lr_ratio", readMinFactor),
+
+    told(titan, Ignored, "", run, "metrics").only(isLogging),
 
     section(titan, "", "training"),
     taken(titan, "training", "local_batch_size batch_size", "", readRows,

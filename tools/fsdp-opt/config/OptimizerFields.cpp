@@ -1,10 +1,12 @@
 //===- OptimizerFields.cpp - optimizer and lr_scheduler of the config -----===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "plan/Schedule.h"
 #include "tools/fsdp-opt/config/Foreign.h"
 #include "tools/fsdp-opt/config/Tables.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 
 using namespace fsdp;
@@ -208,12 +210,49 @@ Field<Config> fsdp::getOptimizerField() {
 //===----------------------------------------------------------------------===//
 
 static void readShape(const Value &value, plan::ScheduleT &schedule) {
+  if (value.node.IsScalar())
+    if (std::string_view why = whyNoSchedule(value.node.Scalar()); !why.empty())
+      value.reader().fail(ErrorId::ConfigNotSupported, value.node,
+                          "'" + value.key + ": " + value.node.Scalar() +
+                              "' cannot be had: " + std::string(why));
   schedule.kind = uint8_t(getFormat<ScheduleKind>().read(value));
 }
 
-static const Table<plan::ScheduleT> &getScheduler() {
+/// A number of a schedule's own; which it may have, its name says.
+static Field<plan::ScheduleT> getNumberField(const ScheduleNumberFacts &facts) {
+  static std::deque<std::string> texts; // which fields point to
+  std::string whose, first, initial;
+  for (const ScheduleFacts &each : getSchedules()) {
+    const ScheduleFacts::Number *own = each.find(facts.number);
+    if (!own)
+      continue;
+    std::string name = "`" + std::string(each.name) + "`";
+    std::string text = own->isNeeded ? "needed"
+                       : std::isnan(own->initial)
+                           ? ""
+                           : "`" + facts.print(own->initial) + "`";
+    if (whose.empty())
+      first = initial = text;
+    else if (text != first)
+      initial += "; for " + name + " " + text;
+    whose += (whose.empty() ? "" : ", ") + name;
+  }
+  texts.push_back(whose + ": " + std::string(facts.text));
+  return Field<plan::ScheduleT>(
+      facts.name,
+      [&facts](const Value &value, plan::ScheduleT &schedule) {
+        std::string text = value.node.IsScalar() ? value.node.Scalar() : "";
+        std::optional<double> number = facts.parse(text);
+        if (!number)
+          value.failRange("a " + facts.describe());
+        setNumber(schedule, facts.number, *number);
+      },
+      facts.describe(), initial, texts.back(), {.mayBeEmpty = true});
+}
+
+static Table<plan::ScheduleT> makeScheduler() {
   using plan::ScheduleT;
-  static const Table<ScheduleT> table = {
+  Table<ScheduleT> table = {
       "lr_scheduler",
       {
           {"name", readShape, getFormat<ScheduleKind>().describe(), "needed",
@@ -228,9 +267,22 @@ static const Table<plan::ScheduleT> &getScheduler() {
            between(1, kMostSteps, "absent, it is the run's --steps"),
            "steps until the rate is at its end",
            {.absent = "`fsdp-run`'s `--steps`", .mayBeEmpty = true}},
-          {"min_lr", &ScheduleT::min_lr, kFromZero,
-           "the rate at the end, of a shape that goes down"},
+          {"min_lr",
+           &ScheduleT::min_lr,
+           kFromZero,
+           "the rate at the end, of a shape that goes down",
+           {.absent = "`0`; for `polynomial` `1e-07`"}},
+          {"min_lr_ratio", &ScheduleT::min_lr_ratio,
+           Number{[](double x) { return x >= 0 && x <= 1; }, "from 0 to 1"},
+           "the same as part of `optimizer.lr`"},
       }};
+  for (const ScheduleNumberFacts &each : getScheduleNumbers())
+    table.fields.push_back(getNumberField(each));
+  return table;
+}
+
+static const Table<plan::ScheduleT> &getScheduler() {
+  static const Table<plan::ScheduleT> table = makeScheduler();
   return table;
 }
 

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "plan/Schedule.h"
 #include "test/unit/tools/fsdp-opt/config/ConfigText.h"
 #include "tools/fsdp-opt/config/Listing.h"
 
@@ -183,6 +184,14 @@ TEST_P(ForeignFile, IsTheSameInOwnKeys) {
     EXPECT_EQ(a.schedule->total_steps, b.schedule->total_steps);
     EXPECT_EQ(a.schedule->min_lr, b.schedule->min_lr);
   }
+    EXPECT_EQ(a.schedule->min_lr_ratio, b.schedule->min_lr_ratio);
+    for (const ScheduleNumberFacts &each : getScheduleNumbers())
+      EXPECT_EQ(isGiven(*a.schedule, each.number)
+                    ? getNumber(*a.schedule, each.number)
+                    : -1,
+                isGiven(*b.schedule, each.number)
+                    ? getNumber(*b.schedule, each.number)
+                    : -1);
   EXPECT_EQ(a.maxGradNorm, b.maxGradNorm);
   EXPECT_EQ(a.lossScale.has_value(), b.lossScale.has_value());
   if (a.lossScale && b.lossScale) {

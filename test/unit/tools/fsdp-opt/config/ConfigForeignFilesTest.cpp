@@ -178,14 +178,19 @@ TEST(ForeignFiles, TakesTheLeastRateOfACosine) {
   const std::string begin = "learning_rate: 2.0e-5\nmax_steps: 40\n";
   LoadedConfig loaded =
       parse(begin + "lr_scheduler: cosine\ncosine_min_lr_ratio: 0.1\n", 2);
-  EXPECT_DOUBLE_EQ(loaded.config.schedule->min_lr, 2e-6);
+  EXPECT_EQ(loaded.config.schedule->min_lr_ratio, 0.1);
+  EXPECT_EQ(loaded.config.schedule->min_lr, 0);
   EXPECT_EQ(kindOf(*loaded.config.schedule), ScheduleKind::cosine);
   LoadedConfig before =
       parse("cosine_min_lr_ratio: 0.1\nlr_scheduler: cosine\n" + begin, 2);
-  EXPECT_DOUBLE_EQ(before.config.schedule->min_lr, 2e-6);
+  EXPECT_EQ(before.config.schedule->min_lr_ratio, 0.1);
+  LoadedConfig rex =
+      parse(begin + "lr_scheduler: rex\ncosine_min_lr_ratio: 0.2\n", 2);
+  EXPECT_EQ(kindOf(*rex.config.schedule), ScheduleKind::rex);
+  EXPECT_EQ(rex.config.schedule->min_lr_ratio, 0.2);
   LoadedConfig linear =
       parse(begin + "lr_scheduler: linear\ncosine_min_lr_ratio: 0.1\n", 2);
-  EXPECT_EQ(linear.config.schedule->min_lr, 0);
+  EXPECT_EQ(linear.config.schedule->min_lr_ratio, 0);
   EXPECT_THAT(linear.notes, Contains(HasSubstr("'cosine_min_lr_ratio' has no "
                                                "effect with lr_scheduler: "
                                                "linear")));
@@ -196,7 +201,7 @@ TEST(ForeignFiles, TakesTheLeastRateOfACosine) {
   EXPECT_THAT(refusal(begin + "lr_scheduler: {name: cosine, min_lr: 1.0e-6}\n"
                               "cosine_min_lr_ratio: 0.1\n",
                       2),
-              HasSubstr("say the same"));
+              HasSubstr("the least rate is given twice"));
 }
 
 TEST(ForeignFiles, TakesArgumentsOfASchedule) {
@@ -206,12 +211,67 @@ TEST(ForeignFiles, TakesArgumentsOfASchedule) {
   EXPECT_DOUBLE_EQ(parse(begin + "{min_lr: 1.0e-6}", 2).config.schedule->min_lr,
                    1e-6);
   EXPECT_DOUBLE_EQ(
-      parse(begin + "{min_lr_rate: 0.5}", 2).config.schedule->min_lr, 1e-5);
-  EXPECT_THAT(refusal(begin + "{num_cycles: 2}", 2),
-              HasSubstr("fsdp.yaml:4:23: 'num_cycles' of lr_scheduler_kwargs "
+      parse(begin + "{min_lr_rate: 0.5}", 2).config.schedule->min_lr_ratio,
+      0.5);
+  EXPECT_EQ(getNumber(*parse(begin + "{num_cycles: 2}", 2).config.schedule,
+                      ScheduleNumber::num_cycles),
+            2);
+  EXPECT_THAT(refusal(begin + "{lr_end: 2}", 2),
+              HasSubstr("fsdp.yaml:4:23: 'lr_end' of lr_scheduler_kwargs "
                         "cannot be had"));
   EXPECT_THAT(refusal("lr_scheduler_kwargs: {min_lr: 0}", 2),
               HasSubstr("lr_scheduler_kwargs need lr_scheduler"));
+}
+
+TEST(ForeignFiles, TakesArgumentsOfSchedulesOfTheirOwn) {
+  const std::string begin = "learning_rate: 2.0e-5\nmax_steps: 40\n";
+  plan::ScheduleT stable =
+      *parse(begin + "lr_scheduler_type: warmup_stable_decay\n"
+                     "lr_scheduler_kwargs: {num_decay_steps: 20, decay_type: "
+                     "1-sqrt, min_lr_ratio: 0.1}\n",
+             2)
+           .config.schedule;
+  EXPECT_EQ(kindOf(stable), ScheduleKind::warmup_stable_decay);
+  EXPECT_EQ(getNumber(stable, ScheduleNumber::num_decay_steps), 20);
+  EXPECT_EQ(getNumber(stable, ScheduleNumber::decay_type),
+            double(ScheduleShape::root));
+  EXPECT_EQ(stable.min_lr_ratio, 0.1);
+  plan::ScheduleT falling = *parse(begin + "lr_scheduler: polynomial\n"
+                                           "lr_scheduler_kwargs: {power: 2}\n",
+                                   2)
+                                 .config.schedule;
+  EXPECT_EQ(falling.min_lr, 1e-7);
+  EXPECT_EQ(getNumber(falling, ScheduleNumber::power), 2);
+  EXPECT_EQ(parse(begin + "lr_scheduler: polynomial\n"
+                          "lr_scheduler_kwargs: {lr_end: 0}\n",
+                  2)
+                .config.schedule->min_lr,
+            0);
+  EXPECT_THAT(refusal(begin + "lr_scheduler_type: warmup_stable_decay\n", 2),
+              HasSubstr("needs num_decay_steps"));
+  EXPECT_THAT(refusal(begin + "lr_scheduler_type: warmup_stable_decay\n"
+                              "lr_scheduler_kwargs: {num_decay_steps: 41}\n",
+                      2),
+              HasSubstr("do not fit into the total of 40"));
+  EXPECT_THAT(refusal(begin + "lr_scheduler_type: reduce_lr_on_plateau\n", 2),
+              HasSubstr("E045 fsdp.yaml:3:20: 'lr_scheduler_type: "
+                        "reduce_lr_on_plateau' cannot be had: its rate"));
+}
+
+TEST(ForeignFiles, TakesTorchtitansSchedule) {
+  plan::ScheduleT schedule = *parse("lr_scheduler: {decay_ratio: 0.2, "
+                                    "decay_type: sqrt, min_lr_factor: 0.1, "
+                                    "warmup_steps: 4}\n"
+                                    "training: {steps: 40}\n",
+                                    2)
+                                  .config.schedule;
+  EXPECT_EQ(kindOf(schedule), ScheduleKind::linear_warmup_stable_decay);
+  EXPECT_EQ(getNumber(schedule, ScheduleNumber::decay_ratio), 0.2);
+  EXPECT_EQ(getNumber(schedule, ScheduleNumber::decay_type),
+            double(ScheduleShape::root));
+  EXPECT_EQ(schedule.min_lr_ratio, 0.1);
+  EXPECT_EQ(schedule.warmup_steps, 4u);
+  EXPECT_EQ(schedule.total_steps, 40u);
 }
 
 TEST(ForeignFiles, TakesSizesOfTheMeshAtTheTopLevel) {
@@ -266,7 +326,7 @@ TEST(ForeignFiles, TakesArgumentsOfTheTrainer) {
   // No more is told than what cannot be had.
   std::string all =
       refusal(file + "weight_decay: 0.1\n"
-                     "lr_scheduler_type: warmup_stable_decay\n"
+                     "lr_scheduler_type: warmup_steady_decay\n"
                      "lr_scheduler_kwargs: {num_decay_steps: 20}\n",
               2);
   EXPECT_THAT(all, HasSubstr("E044 fsdp.yaml:11:20: 'lr_scheduler_type': "
