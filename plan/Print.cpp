@@ -261,6 +261,9 @@ void Printer::printProgram(const plan::ProgramT &program) {
     line("  result " + text.use(binding->value) + " " +
          (binding->state >= 0
               ? "state " + quote(plan.states[binding->state]->name)
+          : !binding->norms.empty()
+              ? std::to_string(binding->norms.size()) + " norms, " +
+                    quote(binding->norms.front())
           : binding->metric.empty() ? "output " + quote(binding->output)
                                     : "metric " + quote(binding->metric)));
 }

@@ -151,11 +151,11 @@ void ProgramVerifier::verifyArgument(const plan::BindingT &binding) {
 
 void ProgramVerifier::verifyResult(const plan::BindingT &binding) {
   use(binding.value);
-  int names =
-      !binding.output.empty() + !binding.metric.empty() + (binding.state != -1);
+  int names = !binding.output.empty() + !binding.metric.empty() +
+              !binding.norms.empty() + (binding.state != -1);
   if (binding.input != -1 || names != 1)
     refuse("binds result " + name(binding.value) +
-           " to not exactly one of state, output and metric");
+           " to not exactly one of state, output, metric and norms");
   const ValueT &result = value(binding.value);
   if (!binding.output.empty() && !result.strides.empty())
     refuse("gives out '" + binding.output + "', which is not contiguous");
@@ -165,6 +165,11 @@ void ProgramVerifier::verifyResult(const plan::BindingT &binding) {
            ", which lies on the host");
   if (!binding.metric.empty() && checkedElements(result.shape) != 1)
     refuse("reports '" + binding.metric + "', which is no number");
+  if (!binding.norms.empty() &&
+      (result.dtype != plan::DType::f32 || !result.strides.empty() ||
+       checkedElements(result.shape) != binding.norms.size()))
+    refuse("reports norms in " + name(binding.value) +
+           ", which has not one number for each");
   if (binding.state == -1)
     return;
   const ValueT &base = value(root(binding.value));

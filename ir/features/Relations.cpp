@@ -146,6 +146,12 @@ const std::vector<Relation> kRelations = {
                 "sequence_parallel: expected false with {1}, which cuts the "
                 "sequence already"),
 
+    unsupported({NormsByName, FlatLayout},
+                "{0} cannot be had with {1}, of whose parameters each rank has "
+                "other parts; write bucket_layout: rows, or leave it out"),
+    without(NormsByName, OffloadParams, ", whose updates are made on the host"),
+    without(NormsByName, OffloadOptimizer,
+            ", whose updates are made on the host"),
     contradicts({LabelMeans, LabelCount},
                 "{0} counts the labels that {1} counts for the model, which "
                 "would divide twice; leave one of them out"),
@@ -165,6 +171,7 @@ const std::vector<Relation> kRelations = {
                           "number of ranks is not shown"),
     notWithGrains(NormOfSums, ", found 1, expected 2 or inf, which have sums "
                               "without rounding"),
+    notWithGrains(NormsByName, ": their sums round as ranks are cut"),
     notWithGrains(OwnKernels, ": that the bits are those of any number of "
                               "ranks is not shown"),
     notWithGrains(NarrowWire,

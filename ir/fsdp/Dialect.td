@@ -36,6 +36,7 @@ def Fsdp_Dialect : Dialect {
     | `fsdp.sample`        | argument         | an input's value in the model file |
     | `fsdp.output = "y"`  | result           | what the model returns, of one rank's batch |
     | `fsdp.metric = "y"`  | result           | the mean of that output over the ranks, a number |
+    | `fsdp.norms_of = ["grad/w"]` | result   | a vector of norms of these names, equal on all ranks |
     | `fsdp.gradient = @w` | result           | a parameter's gradient         |
 
     A training program's outputs `loss`, its first result, and `grad_norm` are

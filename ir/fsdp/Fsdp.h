@@ -84,6 +84,8 @@ inline constexpr llvm::StringLiteral kSampleAttr = "fsdp.sample";
 inline constexpr llvm::StringLiteral kOutputAttr = "fsdp.output";
 /// On a result: the mean over ranks of the output of that name, a number.
 inline constexpr llvm::StringLiteral kMetricAttr = "fsdp.metric";
+/// On a result: a vector of norms, of these names.
+inline constexpr llvm::StringLiteral kNormsOfAttr = "fsdp.norms_of";
 inline constexpr llvm::StringLiteral kGradientAttr = "fsdp.gradient";
 inline constexpr llvm::StringLiteral kAtAttr = "fsdp.at";
 /// On an op that ranks compute parts of: for each result an array of

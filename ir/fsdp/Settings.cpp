@@ -289,6 +289,14 @@ LogicalResult LossScaleAttr::verify(EmitError emitError, int64_t interval,
   return verifyCount(emitError, "interval", interval);
 }
 
+LogicalResult ReportedNormsAttr::verify(EmitError emitError, bool gradients,
+                                        bool weights, bool updates, bool) {
+  if (gradients || weights || updates)
+    return success();
+  return emitError() << "expected norms of gradients, weights or updates, "
+                        "found none";
+}
+
 //===----------------------------------------------------------------------===//
 // The run
 //===----------------------------------------------------------------------===//
@@ -410,7 +418,7 @@ using CaptureSettings = Settings<PrecisionAttr>;
 using CompileSettings =
     Settings<ShardsAttr, ParallelAttr, BucketsAttr, StepAttr, Float8Attr,
              QuantizeAttr, RecomputeAttr, OffloadAttr, OptimizerAttr,
-             LossScaleAttr>;
+             LossScaleAttr, ReportedNormsAttr>;
 using RunSettings = Settings<ScheduleAttr, DataAttr, ValidationAttr,
                              ArithmeticAttr, OnNonFiniteAttr>;
 } // namespace

@@ -327,4 +327,19 @@ def Fsdp_LossScale : Fsdp_Setting<"LossScale", "loss_scale"> {
                         Fsdp_Real<"0.5">:$backoff);
 }
 
+def Fsdp_ReportedNorms : Fsdp_Setting<"ReportedNorms", "reported_norms"> {
+  let summary = "norms that a step reports beside that of all gradients";
+  let description = [{
+    Of gradients (as the optimizer gets them, before they are clipped), of weights (as
+    the step found them) and of updates (what the step adds to them), for each trained
+    parameter or, `by_module`, each module: of a stack of layers each layer, else the
+    module that has the parameter. Read by `fsdp-insert-optimizer`.
+
+    Example: `#fsdp.reported_norms<gradients = true, by_module = true>`
+  }];
+  let parameters = (ins Fsdp_Flag<"false">:$gradients,
+                        Fsdp_Flag<"false">:$weights, Fsdp_Flag<"false">:$updates,
+                        Fsdp_Flag<"false">:$by_module);
+}
+
 #endif // FSDP_SETTINGS_TD

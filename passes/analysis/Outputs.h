@@ -12,6 +12,8 @@ namespace fsdp {
 inline constexpr llvm::StringLiteral kRootBucket = "root";
 /// Name of the bucket of loss and gradient norm.
 inline constexpr llvm::StringLiteral kMetricsBucket = "metrics";
+/// Name of the bucket of norms by parameter or module, which come after those.
+inline constexpr llvm::StringLiteral kNormsBucket = "norms";
 /// Of the greatest values of the optimizer's blocks that ranks share.
 inline constexpr llvm::StringLiteral kMaximaBucket = "optimizer/maxima";
 /// Name of the output that is the gradients' norm.

@@ -430,6 +430,8 @@ void ValueNumbering::observeResult(unsigned i, Value value) {
       observe("output", name.getValue(), value, loc);
     return;
   }
+  if (current.getResultAttr(i, kNormsOfAttr))
+    return;
   if (auto name = current.getResultAttrOfType<StringAttr>(i, kMetricAttr)) {
     if (name.getValue() != kLossScaleMetric)
       observe("output", name.getValue(), value, loc).isMetric =

@@ -160,7 +160,10 @@ private:
         addMaxima(reduce);
         break;
       case Purpose::Metric:
-        insert(metrics, getKey(reduce, kMetricsBucket), {reduce, 0});
+        insert(
+            metrics,
+            getKey(reduce, isOfNorms(reduce) ? kNormsBucket : kMetricsBucket),
+            {reduce, 0});
         break;
       default:
         if (failed(add(allReduces, reduce, states.lookup(reduce.getOfAttr()),
@@ -169,6 +172,12 @@ private:
       }
     }
     return success();
+  }
+
+  /// A vector, of which nothing but the run's report is made.
+  static bool isOfNorms(AllReduceOp op) {
+    auto type = cast<RankedTensorType>(op.getType());
+    return type.getRank() == 1 && isa<FloatType>(type.getElementType());
   }
 
   BucketKey getKey(AllReduceOp op, StringRef bucket) {

@@ -3,6 +3,7 @@
 
 #include "passes/shard/GradientNorm.h"
 
+#include "passes/analysis/Mesh.h"
 #include "passes/analysis/TensorBuilders.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -28,6 +29,20 @@ std::optional<NormOrder> fsdp::getNormOrder(double order) {
   if (order == std::numeric_limits<double>::infinity())
     return NormOrder::Inf;
   return std::nullopt;
+}
+
+/// A flat state is split as its members are.
+static bool isSplit(StateOp state, const StateTable &states) {
+  return state.getSplit() ||
+         llvm::any_of(states.getMembers(state), [](StateOp member) {
+           return member.getSplit().has_value();
+         });
+}
+
+int64_t fsdp::getHolders(StateOp state, MeshAttr mesh,
+                         const StateTable &states) {
+  int64_t ranks = state.getSharding() ? 1 : getShardSize(mesh);
+  return isSplit(state, states) ? ranks : ranks * getTensorSize(mesh);
 }
 
 Reduction fsdp::getReduction(NormOrder order) {

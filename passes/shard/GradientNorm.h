@@ -18,6 +18,7 @@
 #define FSDP_PASSES_SHARD_GRADIENT_NORM_H
 
 #include "ir/fsdp/Fsdp.h"
+#include "passes/analysis/States.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
@@ -41,6 +42,9 @@ using GradientNorms = llvm::DenseMap<mlir::Value, mlir::Value>;
 /// Takes those of `gradients` where the builder stands.
 void buildNorms(mlir::OpBuilder &builder, mlir::Location loc, NormOrder order,
                 mlir::ValueRange gradients, GradientNorms &norms);
+
+/// How many ranks of a replica hold each of a state's elements.
+int64_t getHolders(StateOp state, MeshAttr mesh, const StateTable &states);
 
 /// Gradients by how many ranks of a replica hold each element.
 using HeldGradients = std::map<int64_t, llvm::SmallVector<mlir::Value>>;

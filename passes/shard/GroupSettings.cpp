@@ -19,3 +19,18 @@ SmallVector<GroupSettings> fsdp::getGroupSettings(OptimizerAttr optimizer) {
   }
   return all;
 }
+
+LogicalResult fsdp::verifyGroups(ModuleOp module, size_t count) {
+  bool isAssigned = count == 1;
+  for (StateOp state : module.getOps<StateOp>()) {
+    size_t group = state.getGroup().value_or(0);
+    isAssigned |= group != 0;
+    if (group >= count)
+      return state.emitOpError("is in group ")
+             << group << " of the optimizer, which has " << count - 1;
+  }
+  if (isAssigned)
+    return success();
+  return module.emitError("has groups of parameters, but no parameter is in "
+                          "one; run fsdp-assign-groups first");
+}

@@ -19,6 +19,10 @@ struct GroupSettings {
 /// Those of each group, first those that hold without one.
 llvm::SmallVector<GroupSettings> getGroupSettings(OptimizerAttr optimizer);
 
+/// Each group that a parameter is in must be one of the optimizer's `count`,
+/// which are those that fsdp-assign-groups saw.
+mlir::LogicalResult verifyGroups(mlir::ModuleOp module, size_t count);
+
 } // namespace fsdp
 
 #endif // FSDP_PASSES_SHARD_GROUPSETTINGS_H

@@ -12,6 +12,7 @@
 #include "passes/shard/LossScale.h"
 #include "passes/shard/Metrics.h"
 #include "passes/shard/NonFinite.h"
+#include "passes/shard/ParameterNorms.h"
 #include "passes/shard/Updates.h"
 #include "support/ExactSum.h"
 
@@ -44,6 +45,7 @@ struct StepOptions {
   LossScaling scaling;
   bool inBackward;    ///< where nothing waits for all gradients
   int64_t grains = 0; ///< above 0: no number depends on how ranks are cut
+  ReportedNormsAttr norms = {}; ///< by parameter or module; null: none
 };
 
 /// Rewrites one program.
@@ -96,6 +98,8 @@ public:
     llvm::stable_sort(trained, [&](const Trained &a, const Trained &b) {
       return states.getIndex(a.state) < states.getIndex(b.state);
     });
+    if (options.norms)
+      return ParameterNorms::verify(states, trained);
     return success();
   }
 
@@ -112,11 +116,15 @@ public:
     rates = states.rates;
     growth = states.growth;
     addArguments();
+    if (options.norms)
+      addReport();
     if (isEarly())
       buildEarlyUpdates();
     buildMetrics();
     if (!isEarly())
       buildUpdates(getPointers(trained));
+    if (report)
+      finishReport();
     buildCounters();
     setResults();
   }
@@ -185,12 +193,32 @@ private:
     }
   }
 
-  /// A flat state is split as its members are.
-  static bool isSplit(StateOp state, const StateTable &states) {
-    return state.getSplit() ||
-           llvm::any_of(states.getMembers(state), [](StateOp member) {
-             return member.getSplit().has_value();
-           });
+  void addReport() {
+    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    StateTable states(module);
+    report.emplace(
+        builder, loc, options.norms,
+        [&](StateOp state) { return getHolders(state, mesh, states); },
+        getPointers(trained));
+  }
+
+  /// Whether the report reads the norms that clipping makes.
+  bool sharesNorms() const {
+    return report && options.norms.getGradients() &&
+           options.normOrder == NormOrder::Two && !sumsSquares();
+  }
+
+  void finishReport() {
+    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    auto left = module->getAttrOfType<FloatAttr>(kOptimizerDivisorAttr);
+    SmallVector<Value> factors;
+    for (Value factor : {Value(scale), weight})
+      if (factor)
+        factors.push_back(factor);
+    for (const ParameterNorms::Result &each : report->finish(
+             mesh.getWorldGroup(), getShardSize(mesh) * getTensorSize(mesh),
+             left ? left.getValueAsDouble() : 1, factors))
+      results.push_back({each.norms, bind(kNormsOfAttr, each.names)});
   }
 
   /// Whether the norm must not depend on how gradients are cut.
@@ -236,13 +264,8 @@ private:
   HeldGradients getHeldGradients(MeshAttr mesh) const {
     StateTable states(module);
     HeldGradients gradients;
-    for (const Trained &each : trained) {
-      StateOp state = each.state;
-      int64_t ranks = state.getSharding() ? 1 : getShardSize(mesh);
-      if (!isSplit(state, states))
-        ranks *= getTensorSize(mesh);
-      gradients[ranks].push_back(each.grad);
-    }
+    for (const Trained &each : trained)
+      gradients[getHolders(each.state, mesh, states)].push_back(each.grad);
     return gradients;
   }
 
@@ -254,6 +277,11 @@ private:
     auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
     if (options.grains != 0)
       loss = averageGrains(builder, loss, mesh, options.grains);
+    if (sharesNorms() && !isEarly())
+      buildNorms(builder, loc, NormOrder::Two,
+                 llvm::map_to_vector(
+                     trained, [](const Trained &each) { return each.grad; }),
+                 norms);
     Value norm = sumsSquares() ? buildExactNorm(mesh) : reduceNorm(mesh, loss);
     finishNorm(loss, norm);
   }
@@ -307,12 +335,17 @@ private:
   void buildUpdates(ArrayRef<Trained *> updated) {
     if (step && !newStep)
       newStep = countUpdate(builder, loc, arguments.lookup(step), foundInf);
+    if (report)
+      report->note(updated, sharesNorms() ? norms : GradientNorms());
     auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
     UpdateInputs inputs{arguments, rates,    newStep,
                         divisor,   foundInf, mesh.getWorldGroup()};
-    for (auto [state, value] :
-         fsdp::buildUpdates(builder, loc, options.updates, updated, inputs))
+    auto made =
+        fsdp::buildUpdates(builder, loc, options.updates, updated, inputs);
+    for (auto [state, value] : made)
       results.push_back({value, bind(kStateAttr, refTo(state))});
+    if (report)
+      report->noteUpdates(made);
   }
 
   void buildCounters() {
@@ -363,7 +396,8 @@ private:
   Value divisor, foundInf; // null: neither divided nor left out
   Value newStep;           // once there is an update
   Value squares[2];        // exact sums: over shards, over whole gradients
-  GradientNorms norms;     // of what is updated in backward
+  GradientNorms norms;     // of what is updated in backward, or reported
+  std::optional<ParameterNorms> report; // by parameter or module
 };
 
 struct InsertOptimizer final
@@ -391,23 +425,6 @@ private:
                        told.getInterval()};
   }
 
-  /// Each group that a parameter is in must be one of the optimizer's, which
-  /// are those that fsdp-assign-groups saw.
-  static LogicalResult checkGroups(ModuleOp module, size_t count) {
-    bool isAssigned = count == 1;
-    for (StateOp state : module.getOps<StateOp>()) {
-      size_t group = getGroup(state);
-      isAssigned |= group != 0;
-      if (group >= count)
-        return state.emitOpError("is in group ")
-               << group << " of the optimizer, which has " << count - 1;
-    }
-    if (isAssigned)
-      return success();
-    return module.emitError("has groups of parameters, but no parameter is in "
-                            "one; run fsdp-assign-groups first");
-  }
-
   LogicalResult run(ModuleOp module) {
     if (failed(getDataMesh(module)))
       return failure();
@@ -425,11 +442,12 @@ private:
         skipsNonFinite,
         *scaling,
         optimizer.getInBackward(),
-        getSetting<StepAttr>(module).getGrains()};
+        getSetting<StepAttr>(module).getGrains(),
+        findSetting<ReportedNormsAttr>(module)};
     IntegerAttr &rounding = options.updates.rounding;
     if (optimizer.getStochasticRounding())
       rounding = Builder(&getContext()).getI64IntegerAttr(getSeed(module));
-    if (failed(checkGroups(module, options.updates.groups.size())))
+    if (failed(verifyGroups(module, options.updates.groups.size())))
       return failure();
     SmallVector<func::FuncOp> programs = getPrograms(module);
     if (!programs.empty() && llvm::all_of(programs, isInference))

@@ -370,6 +370,12 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
     metric `loss_scale`.
 
     What reductions leave to it (`fsdp.optimizer_divisor`) divides the norm, and
+    With `#fsdp.reported_norms` there is a vector of norms of order 2 beside that, of
+    gradients, weights or updates, by parameter or module (`fsdp.norms_of`): sums of
+    squares travel in one all-reduce. Norms of single gradients are then taken once,
+    also for the norm of all. For norms of updates old parameters are copied in f32 in
+    front of them.
+
     the gradients together with the clipping: in the optimizers' `grad_scale`.
 
     Moments are stored as `state_dtype` says, and called after it: codes in blocks of

@@ -24,6 +24,7 @@ private:
   /// Not of what a program was captured with and never reads.
   bool hasDynamicLossScale() const;
   bool skipsNonFinite() const;
+  bool reportsNorms() const;
 
   mlir::ModuleOp module;
   bool trains; ///< unless all of its programs only compute outputs

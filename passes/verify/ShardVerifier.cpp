@@ -69,7 +69,11 @@ LogicalResult ShardVerifier::verifyPadding(Operation &op) {
   if (auto encode = dyn_cast<EncodeOp>(op);
       encode && reads && failed(verifyScale(encode)))
     return failure();
-  bool keeps = isShardSide(&op) ||
+  // Zeros stay zeros.
+  bool isDifference = op.getName().getStringRef() == "aten.clone" ||
+                      (op.getName().getStringRef() == "aten.sub.Tensor" &&
+                       llvm::all_of(op.getOperands(), isOfShard));
+  bool keeps = isShardSide(&op) || isDifference ||
                isa<AllReduceOp, AccumulateOp, DecodeOp>(op) ||
                isa<UpdateOp>(op);
   if (reads && !keeps &&

@@ -53,6 +53,10 @@ bool ModuleFeatures::hasDynamicLossScale() const {
          });
 }
 
+bool ModuleFeatures::reportsNorms() const {
+  return trains && findSetting<ReportedNormsAttr>(module);
+}
+
 bool ModuleFeatures::skipsNonFinite() const {
   auto policy = findSetting<OnNonFiniteAttr>(module);
   return policy && policy.getValue() == OnNonFinite::Skip;

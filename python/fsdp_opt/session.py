@@ -36,7 +36,8 @@ class StepOutput:
     is_skipped: bool
     """Whether loss or norm was no finite number and the parameters are what they were."""
     metrics: dict[str, float]
-    """Means over ranks and micro-batches of the model's other outputs that are numbers."""
+    """Means over ranks and micro-batches of the model's other outputs that are numbers, and the norms that the config's `metrics`
+    asks for: `norm/grad/model.layers.0`."""
     outputs: dict[str, torch.Tensor]
     """Kept outputs (`compile(outputs=…)`): rows of all micro-batches and of all ranks of this process, in the batch's order."""
 

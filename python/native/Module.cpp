@@ -127,6 +127,8 @@ nb::tuple step(Door &door, const nb::dict &batch) {
   StepResult &result = made.result;
   for (const auto &[name, value] : result.metrics)
     metrics[name.c_str()] = value;
+  for (const auto &[name, value] : result.norms)
+    metrics[("norm/" + name).c_str()] = value;
   return nb::make_tuple(result.step, result.loss, result.gradNorm, result.lr,
                         result.isSkipped, metrics, outputs);
 }
@@ -236,8 +238,6 @@ nb::list listErrors() {
   return list;
 }
 
-nb::dict listSchedules() {
-  nb::dict all;
 /// Names of a schedule's own numbers.
 nb::list listNumbers(const ScheduleName &schedule) {
   nb::list names;
@@ -248,14 +248,14 @@ nb::list listNumbers(const ScheduleName &schedule) {
   return names;
 }
 
+nb::dict listSchedules() {
+  nb::dict all;
   for (const ScheduleName &each : getScheduleNames())
     all[nb::str(each.name.data(), each.name.size())] =
         nb::make_tuple(each.warms, getFacts(each.kind).ends, listNumbers(each));
   return all;
 }
 
-void defineFunctions(nb::module_ &module) {
-  module.def("list_errors", listErrors);
 std::vector<double> getRateFactors(const std::string &schedule, double lr,
                                    uint64_t steps) {
   RateSchedule rates(parseSchedule(schedule, lr), lr, steps);
@@ -265,6 +265,8 @@ std::vector<double> getRateFactors(const std::string &schedule, double lr,
   return factors;
 }
 
+void defineFunctions(nb::module_ &module) {
+  module.def("list_errors", listErrors);
   module.def("session_options", listSessionOptions);
   module.def("describe_artifact", describe, nb::arg("path"));
   module.def(
@@ -281,14 +283,14 @@ std::vector<double> getRateFactors(const std::string &schedule, double lr,
       nb::arg("lengths"), nb::arg("epoch"), nb::arg("pool"), nb::arg("group"),
       nb::arg("shuffle"), nb::arg("seed"));
   module.def("schedules", listSchedules);
-  module.def("rate_factor", rateFactor, nb::arg("artifact"), nb::arg("step"));
-  module.def("write_checkpoint", writeCheckpoint, nb::arg("artifact"),
   module.def(
       "why_no_schedule",
       [](const std::string &name) { return std::string(whyNoSchedule(name)); },
       nb::arg("name"));
   module.def("rate_factors", getRateFactors, nb::arg("schedule"), nb::arg("lr"),
              nb::arg("steps"));
+  module.def("rate_factor", rateFactor, nb::arg("artifact"), nb::arg("step"));
+  module.def("write_checkpoint", writeCheckpoint, nb::arg("artifact"),
              nb::arg("folder"), nb::arg("step"), nb::arg("rows"),
              nb::arg("tensors"));
   nb::class_<EventFile>(module, "EventFile")

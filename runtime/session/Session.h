@@ -143,6 +143,9 @@ struct StepResult {
   /// Means over ranks and micro-batches of the other outputs that are
   /// floating-point numbers.
   std::vector<std::pair<std::string, double>> metrics;
+  /// Norms by parameter or module that the config asks for (metrics),
+  /// "grad/model.layers.0".
+  std::vector<std::pair<std::string, double>> norms;
   /// The one that ran, "train/step"; of several micro-batches the last one's.
   std::string program;
   std::vector<CollectiveCount> collectives; ///< of all micro-batches

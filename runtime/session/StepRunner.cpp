@@ -38,6 +38,8 @@ StepRunner::Prepared StepRunner::prepare(const plan::ProgramT &program) {
     // A training program reports these two as means over the ranks.
     if (programs.isTraining() && (name == kLoss || name == kGradNorm)) {
       result.metrics.emplace_back(name, binding.get());
+    } else if (!binding->norms.empty()) {
+      result.norms.push_back(binding.get());
     } else if (!binding->metric.empty()) {
       result.metrics.emplace_back(binding->metric, binding.get());
     } else if (!name.empty()) {
@@ -179,6 +181,19 @@ void StepRunner::runProgram(size_t part, size_t picked, uint64_t number,
     recorder->endRun();
 }
 
+void StepRunner::readNorms(const Prepared &program, StepResult &result) const {
+  for (const plan::BindingT *binding : program.norms) {
+    const at::Tensor &tensor = program.executor->getResult(*binding);
+    std::vector<float> numbers(binding->norms.size());
+    // The plan was verified: they are as many, in float32.
+    place.device->memory().read(
+        numbers.data(), static_cast<const char *>(tensor.const_data_ptr()),
+        numbers.size() * sizeof(float));
+    for (size_t i = 0; i < numbers.size(); ++i)
+      result.norms.emplace_back(binding->norms[i], numbers[i]);
+  }
+}
+
 void StepRunner::finishStep(StepResult &result) {
   const Prepared &last = prepared[lastPart][lastProgram];
   result.program = programs.parts[lastPart][lastProgram]->name;
@@ -202,6 +217,7 @@ void StepRunner::finishStep(StepResult &result) {
   }
   if (weight && result.loss)
     *result.loss /= *weight;
+  readNorms(last, result);
   if (place.device->isHost())
     result.exposedSeconds = place.transfers.secondsWaited();
   for (const auto &[key, traffic] : place.transfers.traffic())

@@ -62,6 +62,7 @@ private:
     std::vector<OutputTensor> outputs;
     /// Results that are numbers of all ranks.
     std::vector<std::pair<std::string, const plan::BindingT *>> metrics;
+    std::vector<const plan::BindingT *> norms; ///< vectors of such
     // What lies where the host cannot reach it:
     std::vector<std::unique_ptr<std::byte[]>> copies; ///< by output
     std::vector<const char *> places;
@@ -71,6 +72,7 @@ private:
   void runProgram(size_t part, size_t picked, uint64_t number,
                   StepResult &result);
   void finishStep(StepResult &result);
+  void readNorms(const Prepared &program, StepResult &result) const;
   uint64_t firstRow() const;
   void countRows();
 

@@ -108,6 +108,8 @@ void Metrics::write(const StepReport &report, bool isLast) {
   // Below a key of their own: a model may call an output anything.
   for (const auto &[name, value] : result.metrics)
     line["outputs"][name] = value;
+  for (const auto &[name, value] : result.norms)
+    line["norms"][name] = value;
   for (const CollectiveCount &each : result.collectives)
     line["collectives"].push_back({{"kind", each.kind},
                                    {"group", each.group},

@@ -96,6 +96,12 @@ void MetricsServer::update(const StepReport &report) {
     for (const auto &[name, value] : result.metrics)
       text += "fsdp_output{name=" + quote(name) + "} " + number(value) + "\n";
   }
+  if (!result.norms.empty()) {
+    text += "# HELP fsdp_norm Of gradients, weights or updates, by name.\n"
+            "# TYPE fsdp_norm gauge\n";
+    for (const auto &[name, value] : result.norms)
+      text += "fsdp_norm{name=" + quote(name) + "} " + number(value) + "\n";
+  }
   std::lock_guard lock(mutex);
   skipped += result.isSkipped;
   add(text, "skipped_steps_total", "counter",

@@ -27,6 +27,8 @@ void Monitors::write(const StepReport &report) {
     values.emplace_back("train/lr", *result.lr);
   for (const auto &[name, value] : result.metrics)
     values.emplace_back("outputs/" + name, value);
+  for (const auto &[name, value] : result.norms)
+    values.emplace_back("norm/" + name, value);
   values.emplace_back("speed/step_time_s", report.seconds);
   if (result.exposedSeconds)
     values.emplace_back("speed/exposed_s", *result.exposedSeconds);

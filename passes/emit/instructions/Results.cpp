@@ -36,6 +36,10 @@ LogicalResult fsdp::emit(func::ReturnOp op, ProgramEmitter &emitter) {
     } else if (auto name = program.getResultAttrOfType<StringAttr>(
                    number, kMetricAttr)) {
       binding->metric = name.str();
+    } else if (auto names = program.getResultAttrOfType<ArrayAttr>(
+                   number, kNormsOfAttr)) {
+      for (StringRef name : getTexts(names))
+        binding->norms.push_back(name.str());
     } else {
       return op.emitOpError("result ")
              << number << " is bound to neither a state nor an output";

@@ -283,6 +283,13 @@ const Case kCases[] = {
        result.value = 5;
      },
      "reports 'm', which is no number"},
+    {"NormsShape",
+     [](PlanT &p) {
+       plan::BindingT &result = *p.programs[0]->results[0];
+       result.output.clear();
+       result.norms = {"grad/a", "grad/b", "grad/c"};
+     },
+     "not one number for each"},
     {"Location", [](PlanT &p) { p.programs[0]->instructions[0]->at = 1; },
      "a location"},
     {"Operator", [](PlanT &p) { body<CallT>(p).op = 3; }, "calls an operator"},

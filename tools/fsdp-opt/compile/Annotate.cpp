@@ -341,6 +341,12 @@ void fsdp::annotate(ModuleOp module, const Config &config) {
   set(LossScaleAttr::name, config.lossScale
                                ? getLossScale(context, *config.lossScale)
                                : Attribute());
+  set(ReportedNormsAttr::name,
+      trains && config.norms.isAny()
+          ? ReportedNormsAttr::get(context, config.norms.gradients,
+                                   config.norms.weights, config.norms.updates,
+                                   config.norms.byModule)
+          : Attribute());
   set(kSeedAttr, config.seed ? Builder(context).getI64IntegerAttr(config.seed)
                              : Attribute());
   set(ScheduleAttr::name, trains && config.schedule

@@ -169,6 +169,14 @@ struct LossScaleConfig {
   int64_t growthInterval = 2000; ///< 0: the scale stays
 };
 
+/// Norms that a step reports by module or parameter.
+struct NormsConfig {
+  bool gradients = false, weights = false, updates = false;
+  bool byModule = true;
+
+  bool isAny() const { return gradients || weights || updates; }
+};
+
 /// What a block that is computed again for backward keeps.
 enum class RecomputeChoice {
   Full,     ///< its inputs
@@ -303,6 +311,7 @@ struct Config {
   std::optional<DataConfig> data;          ///< absent: the run says it all
   std::optional<plan::ValidationT> validation; ///< absent: none
   std::optional<LossScaleConfig> lossScale; ///< absent: the loss is not scaled
+  NormsConfig norms;       ///< that steps report by parameter or module
   bool weighsLoss = false; ///< a step's loss is the mean over its labels
   bool acceptLostGradients = false; ///< of backwards that the export dropped
   double gradNormType = 2;          ///< 1, 2 or infinity

@@ -153,9 +153,9 @@ static void completePolicy(Reading &reading) {
 static void checkMode(Reading &reading) {
   if (reading.result.config.mode != Mode::Inference)
     return;
-  for (const char *key :
-       {"optimizer", "lr_scheduler", "max_grad_norm",
-        "gradient_accumulation_steps", "eval", "on_nonfinite", "loss_scale"})
+  for (const char *key : {"optimizer", "lr_scheduler", "max_grad_norm",
+                          "gradient_accumulation_steps", "eval", "on_nonfinite",
+                          "loss_scale", "metrics"})
     reading.noteWithoutEffect(key, "mode: inference");
 }
 

@@ -107,6 +107,7 @@ std::vector<Field<Config>> fsdp::getStepFields() {
        "of what a step's loss and gradients are the mean: `batches`, those of "
        "ranks and micro-batches, each of which counts as much; `tokens`, "
        "all labels that count in them, [see below](#means-over-labels)"},
+      getMetricsField(),
       {"lost_gradients", &Config::acceptLostGradients, lost,
        "what happens where the gradients are not PyTorch's, since the export "
        "left something out, [see below](#lost-gradients)"},

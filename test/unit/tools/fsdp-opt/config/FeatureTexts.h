@@ -99,6 +99,8 @@ private:
       return {{"fsdp_config.force_sum_reduction", "true"}};
     case Feature::NarrowWire:
       return {{"fsdp_config.reduce_wire_dtype", "bfloat16"}};
+    case Feature::NormsByName:
+      return {{"metrics", "{norms: gradients}"}};
     case Feature::NormOfSums:
       return {{"grad_norm_type", "1"}};
     case Feature::Float8:

@@ -127,6 +127,9 @@ bool turnOn(Config &config, Feature feature) {
   case Feature::NarrowWire:
     config.reduceWireDtype = "float8";
     return true;
+  case Feature::NormsByName:
+    config.norms.gradients = true;
+    return true;
   case Feature::NormOfSums:
     config.gradNormType = 1;
     return true;
