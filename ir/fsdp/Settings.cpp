@@ -297,6 +297,14 @@ LogicalResult ReportedNormsAttr::verify(EmitError emitError, bool gradients,
                         "found none";
 }
 
+LogicalResult NoiseAttr::verify(EmitError emitError, FloatAttr alpha,
+                                DenseI64ArrayAttr sites) {
+  if (alpha.getValueAsDouble() > 0 && !sites.empty())
+    return success();
+  return emitError() << "expected noise above 0 at some site, found " << alpha
+                     << " at " << sites;
+}
+
 //===----------------------------------------------------------------------===//
 // The run
 //===----------------------------------------------------------------------===//
@@ -414,7 +422,7 @@ struct Settings {
   }
 };
 
-using CaptureSettings = Settings<PrecisionAttr>;
+using CaptureSettings = Settings<PrecisionAttr, NoiseAttr>;
 using CompileSettings =
     Settings<ShardsAttr, ParallelAttr, BucketsAttr, StepAttr, Float8Attr,
              QuantizeAttr, RecomputeAttr, OffloadAttr, OptimizerAttr,

@@ -314,6 +314,19 @@ def Fsdp_Optimizer : Fsdp_Setting<"Optimizer", "optimizer"> {
                         Fsdp_Flag<"false">:$stochastic_rounding);
 }
 
+def Fsdp_Noise : Fsdp_Setting<"Noise", "noise"> {
+  let summary = "noise that capture added to the model's embeddings";
+  let description = [{
+    Uniform from -m to m with m = `alpha` / sqrt(tokens * width), drawn at `sites`
+    (`fsdp.draw`) in steps of training. Stands on the module as `fsdp.noise`.
+    Read by `fsdp-add-validation`, whose programs have none.
+
+    Example: `#fsdp.noise<alpha = 5.0, sites = [0]>`
+  }];
+  let parameters = (ins Fsdp_Real<"0">:$alpha,
+                        "::mlir::DenseI64ArrayAttr":$sites);
+}
+
 def Fsdp_LossScale : Fsdp_Setting<"LossScale", "loss_scale"> {
   let summary = "how the loss scale changes";
   let description = [{

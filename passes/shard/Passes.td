@@ -39,7 +39,8 @@ def AddValidation : Fsdp_ModulePass<"fsdp-add-validation"> {
     backward pass, and the new values of buffers and of the random state. The
     clone has the same arguments. It goes through all stages beside the original
     as a program for inference does, over the same states at the same addresses.
-    Without `#fsdp.validation` on the module there is nothing to add.
+    Without `#fsdp.validation` on the module there is nothing to add. Noise that
+    capture added to embeddings (`#fsdp.noise`) is left out.
 
     Input:
 
@@ -369,13 +370,13 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
     updates in a row, which the state `loss/growth` counts; what a step had is its
     metric `loss_scale`.
 
-    What reductions leave to it (`fsdp.optimizer_divisor`) divides the norm, and
     With `#fsdp.reported_norms` there is a vector of norms of order 2 beside that, of
     gradients, weights or updates, by parameter or module (`fsdp.norms_of`): sums of
     squares travel in one all-reduce. Norms of single gradients are then taken once,
     also for the norm of all. For norms of updates old parameters are copied in f32 in
     front of them.
 
+    What reductions leave to it (`fsdp.optimizer_divisor`) divides the norm, and
     the gradients together with the clipping: in the optimizers' `grad_scale`.
 
     Moments are stored as `state_dtype` says, and called after it: codes in blocks of

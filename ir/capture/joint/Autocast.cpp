@@ -82,7 +82,7 @@ thread_local std::vector<Setting> settings; // innermost last
 
 thread_local OperandCaster *caster = nullptr;
 
-thread_local CallExtender *extender = nullptr;
+thread_local std::vector<CallExtender *> extenders; // outermost last
 
 /// Casts of parameters, made once until the outermost scope ends: two uses of a
 /// weight then add their gradients in the lower dtype, as in PyTorch.
@@ -233,8 +233,10 @@ void fallback(const c10::OperatorHandle &op, c10::DispatchKeySet keys,
   // Below functionalization the operator comes by once more.
   bool isBelow =
       c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Functionalize);
-  if (extender && !isBelow && extender->call(op, *stack))
-    return;
+  // An extender's own calls come here again, and may be of the others.
+  for (size_t i = isBelow ? 0 : extenders.size(); i-- > 0;)
+    if (extenders[i]->call(op, *stack))
+      return;
   const Setting *active = isBelow ? nullptr : getActive();
   CastPolicy policy =
       active ? getCastPolicy(op, active->device) : CastPolicy::None;
@@ -332,10 +334,10 @@ OperandCasterScope::OperandCasterScope(OperandCaster &own) : keys(getKeys()) {
 OperandCasterScope::~OperandCasterScope() { caster = nullptr; }
 
 CallExtenderScope::CallExtenderScope(CallExtender &own) : keys(getKeys()) {
-  extender = &own;
+  extenders.push_back(&own);
 }
 
-CallExtenderScope::~CallExtenderScope() { extender = nullptr; }
+CallExtenderScope::~CallExtenderScope() { extenders.pop_back(); }
 
 AutocastScope::AutocastScope(c10::DeviceType device, c10::ScalarType dtype,
                              bool enabled)

@@ -85,7 +85,8 @@ public:
                     std::vector<c10::IValue> &stack) = 0;
 };
 
-/// Makes an extender the thread's during the object's life. One at a time.
+/// Makes an extender the thread's during the object's life. Of several, which
+/// end in reverse order, the last one is asked first.
 class CallExtenderScope {
 public:
   explicit CallExtenderScope(CallExtender &extender);

@@ -222,6 +222,8 @@ std::vector<at::Tensor> JointCapture::differentiate(const at::Tensor &loss) {
                                  /*retain_graph=*/std::nullopt,
                                  /*create_graph=*/false, /*allow_unused=*/true);
   } catch (const c10::Error &error) {
+    if (std::optional<std::string> sparse = describeSparseGradient(graph))
+      throw Error(ErrorId::OperatorFailed, *sparse);
     throw Error(ErrorId::OperatorFailed,
                 std::string("the loss cannot be differentiated: ") +
                     error.what_without_backtrace());
@@ -356,9 +358,11 @@ void JointCapture::addGradients(const std::vector<at::Tensor> &gradients) {
 
 std::vector<ReturnedTensor> JointCapture::runForward(
     const std::function<std::vector<ReturnedTensor>()> &forward) {
-  std::optional<CallExtenderScope> extended;
+  std::optional<CallExtenderScope> extended, disturbed;
   if (adapters)
     extended.emplace(*adapters);
+  if (noise)
+    disturbed.emplace(*noise);
   if (request.precision.isEmpty()) {
     std::vector<ReturnedTensor> returned = forward();
     chooseLoss(returned);
@@ -381,12 +385,17 @@ void JointCapture::run(
   addAdapters();
   chooseMode();
   addLossScale();
+  if (request.noiseAlpha != 0 && !graph.isInference)
+    noise.emplace(request.noiseAlpha, graph, stateTensors,
+                  [this] { return recorder.getNextSite(); });
   {
     Recorder::Scope scope(recorder);
     at::AutoGradMode mode(!graph.isInference);
     std::vector<ReturnedTensor> returned = runForward(forward);
     if (adapters)
       adapters->finish();
+    if (noise)
+      noise->finish();
     if (returned.empty())
       throw Error(ErrorId::LossNotScalar,
                   "the model returns no tensor; let it return its loss first");

@@ -16,6 +16,7 @@
 #define FSDP_IR_CAPTURE_JOINT_JOINTCAPTURE_H
 
 #include "ir/capture/joint/Adapters.h"
+#include "ir/capture/joint/EmbeddingNoise.h"
 #include "ir/capture/joint/JointGraph.h"
 #include "ir/capture/joint/LostGradients.h"
 #include "ir/capture/joint/MixedPrecision.h"
@@ -131,6 +132,7 @@ private:
   Recorder recorder{graph};
   std::optional<MixedPrecision> precision;
   std::optional<Adapters> adapters;
+  std::optional<EmbeddingNoise> noise;
   std::vector<at::Tensor> stateTensors,
       inputTensors;                ///< as the model sees them
   std::vector<ValueId> seenValues; ///< of states: what their tensors start as

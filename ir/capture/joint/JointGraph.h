@@ -251,6 +251,8 @@ struct JointGraph {
   std::vector<NotedAttention> attention;
   std::optional<std::vector<NotedNorm>> norms; ///< absent: nobody looked
   std::optional<AdapterTable> adapters;        ///< absent: none is put in
+  std::vector<int64_t> noiseSites;             ///< draws that are NEFTune's
+  double noiseAlpha = 0;
   /// Trainable parameters that the loss does not depend on: now frozen.
   std::vector<std::string> withoutGradient;
   /// What the export lost and the request accepts, in words.

@@ -65,6 +65,9 @@ public:
     Recorder &recorder;
   };
 
+  /// That the next draw will have.
+  int64_t getNextSite() const { return nextSite; }
+
   /// Throws again what `call` threw last, if it did: an interpreter between it
   /// and the caller may have turned it into an error of its own.
   void rethrowFailure() const;

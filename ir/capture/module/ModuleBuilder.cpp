@@ -500,6 +500,16 @@ fsdp::capture::buildModule(MLIRContext &context,
     (*module)->setAttr(kAttentionAttr, describeAttention(builder, first));
   if (first.adapters)
     setAdapters(*module, *first.adapters);
+  if (!first.noiseSites.empty())
+    (*module)->setAttr(
+        NoiseAttr::name,
+        NoiseAttr::get(&context, getReal(&context, first.noiseAlpha),
+                       builder.getDenseI64ArrayAttr(first.noiseSites)));
+  for (const CapturedProgram &program : programs)
+    if (program.graph.noiseSites != first.noiseSites)
+      throw Error(ErrorId::ConfigNotSupported,
+                  "'neftune_noise_alpha' is for models that draw alike at all "
+                  "shapes; compile one shape at a time");
   if (first.norms)
     (*module)->setAttr(kNormsAttr, describeNorms(builder, *first.norms));
   llvm::SetVector<Attribute> checkpoints;

@@ -47,6 +47,8 @@ struct CaptureRequest {
   /// The loss is multiplied by the share of labels that count, which is an
   /// output beside it (support/LossWeight.h).
   bool weighsLoss = false;
+  /// NEFTune's alpha: noise on what the embedding of tokens gives; 0: none.
+  double noiseAlpha = 0;
   /// First value of what the loss is multiplied by before it is differentiated;
   /// absent: by nothing.
   std::optional<double> lossScale;

@@ -37,6 +37,17 @@ void fsdp::checkMode(ModuleOp module, const Config &config) {
                 "again with 'mode: train'");
 }
 
+/// Other than noise on embeddings, which validation is without.
+static bool drawsItself(ModuleOp module) {
+  auto noise = findSetting<NoiseAttr>(module);
+  bool draws = false;
+  module.walk([&](DrawOp draw) {
+    draws |= !noise || !llvm::is_contained(noise.getSites().asArrayRef(),
+                                           int64_t(draw.getSite()));
+  });
+  return draws;
+}
+
 /// A buffer that the program changes, or what it draws random numbers from;
 /// null if there is none.
 static StateOp findTrainingState(ModuleOp module) {
@@ -45,7 +56,8 @@ static StateOp findTrainingState(ModuleOp module) {
     for (unsigned i = 0; i < func.getNumResults(); ++i)
       if (StateOp state = states.lookup(
               func.getResultAttrOfType<FlatSymbolRefAttr>(i, kStateAttr)))
-        return state;
+        if (state.getRole() != Role::Random || drawsItself(module))
+          return state;
   return {};
 }
 

@@ -41,6 +41,7 @@ CaptureOptions fsdp::getCaptureOptions(const CommandLine &line,
     options.request.fusesNorms = config->fusesNorms;
     options.request.weighsLoss = config->weighsLoss;
     options.request.holdsMasters = config->optimizer.holdsMasters;
+    options.request.noiseAlpha = config->noiseAlpha;
     if (config->adapter)
       options.request.adapter = config->adapter->request;
     options.target = config->target;
@@ -61,6 +62,12 @@ static double getLossScale(ModuleOp module) {
       if (auto init = dyn_cast_or_null<FloatAttr>(state.getValueAttr()))
         return init.getValueAsDouble();
   return 1;
+}
+
+/// NEFTune's alpha, or 0.
+static double getNoise(ModuleOp module) {
+  auto noise = findSetting<NoiseAttr>(module);
+  return noise ? noise.getAlpha().getValueAsDouble() : 0;
 }
 
 OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
@@ -132,6 +139,13 @@ OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
                     "' was captured with optimizer: {master_dtype: float32}, "
                     "which this config does not ask for and only capture "
                     "applies; compile it from the model file");
+  if (config && !isForInference(*module) &&
+      config->noiseAlpha != getNoise(*module))
+    throw Error(ErrorId::ConfigNotSupported,
+                "'" + name +
+                    "' was captured with another neftune_noise_alpha " +
+                    "than the config's, which only capture applies; compile "
+                    "it from the model file");
   bool mayLackAdapters =
       config && config->adapter && config->adapter->request.yieldsToOwn;
   if (config && !mayLackAdapters &&

@@ -312,6 +312,7 @@ struct Config {
   std::optional<plan::ValidationT> validation; ///< absent: none
   std::optional<LossScaleConfig> lossScale; ///< absent: the loss is not scaled
   NormsConfig norms;       ///< that steps report by parameter or module
+  double noiseAlpha = 0;   ///< NEFTune's; 0: none
   bool weighsLoss = false; ///< a step's loss is the mean over its labels
   bool acceptLostGradients = false; ///< of backwards that the export dropped
   double gradNormType = 2;          ///< 1, 2 or infinity

@@ -108,8 +108,9 @@ constexpr ForeignKey keys[] = {
     taken(OfTrainer, "", "average_tokens_across_devices", "", readTokenMean,
           "true: `loss_normalization: tokens`, unless that is given")
         .quietIfOff(),
-    told(OfTrainer, Refused, "", loss,
-         "label_smoothing_factor neftune_noise_alpha noisy_embedding_alpha"),
+    told(OfTrainer, Refused, "", loss, "label_smoothing_factor"),
+    taken(Axolotl, "", "noisy_embedding_alpha", "neftune_noise_alpha")
+        .quietIfOff(),
     taken(Axolotl, "", "rl", "", readPreference,
           "nothing: the loss is the exported module's. `dpo`, `ipo`, `kto`, "
           "`orpo` and `simpo` are warnings, what generates in between is "

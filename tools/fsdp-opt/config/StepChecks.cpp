@@ -155,7 +155,7 @@ static void checkMode(Reading &reading) {
     return;
   for (const char *key : {"optimizer", "lr_scheduler", "max_grad_norm",
                           "gradient_accumulation_steps", "eval", "on_nonfinite",
-                          "loss_scale", "metrics"})
+                          "loss_scale", "metrics", "neftune_noise_alpha"})
     reading.noteWithoutEffect(key, "mode: inference");
 }
 

@@ -108,6 +108,11 @@ std::vector<Field<Config>> fsdp::getStepFields() {
        "ranks and micro-batches, each of which counts as much; `tokens`, "
        "all labels that count in them, [see below](#means-over-labels)"},
       getMetricsField(),
+      {"neftune_noise_alpha", &Config::noiseAlpha, kFromZero,
+       "noise on what the embedding of tokens gives, in steps of training: "
+       "uniform up to this number / sqrt(tokens of a row * width), as "
+       "transformers' NEFTune; `0`: none. Drawn as dropout is, anew in each "
+       "micro-batch; validation has none"},
       {"lost_gradients", &Config::acceptLostGradients, lost,
        "what happens where the gradients are not PyTorch's, since the export "
        "left something out, [see below](#lost-gradients)"},

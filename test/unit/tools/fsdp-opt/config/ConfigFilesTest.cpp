@@ -166,6 +166,7 @@ TEST_P(ForeignFile, IsTheSameInOwnKeys) {
     EXPECT_EQ(a.adapter->request.alsoTrain, b.adapter->request.alsoTrain);
   }
   EXPECT_EQ(a.weighsLoss, b.weighsLoss);
+  EXPECT_EQ(a.noiseAlpha, b.noiseAlpha);
   EXPECT_EQ(a.microBatches, b.microBatches);
   EXPECT_EQ(a.optimizer.kind, b.optimizer.kind);
   EXPECT_EQ(a.optimizer.lr, b.optimizer.lr);
@@ -183,7 +184,6 @@ TEST_P(ForeignFile, IsTheSameInOwnKeys) {
     EXPECT_EQ(a.schedule->warmup_ratio, b.schedule->warmup_ratio);
     EXPECT_EQ(a.schedule->total_steps, b.schedule->total_steps);
     EXPECT_EQ(a.schedule->min_lr, b.schedule->min_lr);
-  }
     EXPECT_EQ(a.schedule->min_lr_ratio, b.schedule->min_lr_ratio);
     for (const ScheduleNumberFacts &each : getScheduleNumbers())
       EXPECT_EQ(isGiven(*a.schedule, each.number)
@@ -192,6 +192,7 @@ TEST_P(ForeignFile, IsTheSameInOwnKeys) {
                 isGiven(*b.schedule, each.number)
                     ? getNumber(*b.schedule, each.number)
                     : -1);
+  }
   EXPECT_EQ(a.maxGradNorm, b.maxGradNorm);
   EXPECT_EQ(a.lossScale.has_value(), b.lossScale.has_value());
   if (a.lossScale && b.lossScale) {
