@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from . import _sources, errors
+from . import _reporting, _sources, errors
 from ._recipe_distillation import OWN as OF_TEACHERS
 from ._recipe_distillation import Distillation
 from ._recipe_distillation import read as read_distillation
@@ -17,7 +17,7 @@ from ._recipe_losses import LOSSES, Preference
 
 # Keys that fsdp-train itself does what they say. The others are fsdp-opt's.
 _OWN = ("base_model", "model_name_or_path", "datasets", "test_datasets", "sample_packing", "packing", "val_set_size", "output_dir", "rl", "save_steps",
-        "save_total_limit", "eval_steps", "merge_lora", *OF_TEACHERS)
+        "save_total_limit", "eval_steps", "merge_lora", "label_smoothing_factor", *OF_TEACHERS, *_reporting.KEYS)
 # The same beside "rl".
 _OF_LOSSES = ("rl_beta", "dpo_beta", "beta", "orpo_alpha", "simpo_gamma", "loss_type", "dpo_loss_type", "loss_weights", "dpo_loss_weights", "label_smoothing",
               "dpo_label_smoothing", "desirable_weight", "kto_desirable_weight", "undesirable_weight", "kto_undesirable_weight",
@@ -71,6 +71,8 @@ class Recipe:
     half: bool  # the model is loaded in bfloat16
     has_adapter: bool
     merges: bool
+    smoothing: float = 0  # of labels
+    reports: dict[str, Any] = field(default_factory=dict)  # libraries that metrics are told to, by name
     datasets: list[DataSet] = field(default_factory=list)
     test_datasets: list[DataSet] = field(default_factory=list)
 
@@ -245,7 +247,11 @@ def read(given: str | os.PathLike[str]) -> Recipe:
         deepspeed=deepspeed, reference=find(reference) if reference else None,
         save_every=read.maybe("save_steps"), keep=read.maybe("save_total_limit"), eval_every=read.maybe("eval_steps"),
         validation=read.number(("val_set_size",), 0), half=read.flag("bf16"), has_adapter=adapter not in (None, "", False),
-        merges=read.flag("merge_lora"))
+        merges=read.flag("merge_lora"), smoothing=read.number(("label_smoothing_factor",), 0), reports=_reporting.read(keys))
+    if recipe.smoothing > 1:
+        raise _refuse(path, f"'label_smoothing_factor': expected a number from 0 to 1, found {recipe.smoothing}")
+    if recipe.loss and recipe.smoothing:
+        raise _refuse(path, "'label_smoothing_factor' is not supported with 'rl', whose losses compare two answers; leave one of them out", "E045")
     if recipe.loss and recipe.packs:
         raise _refuse(path, "'sample_packing' is not supported with 'rl', whose rows are pairs; leave one of them out", "E045")
     if recipe.loss and "mismatched" in recipe.loss.answers:

@@ -92,6 +92,16 @@ def next_token(own: Forward) -> Forward:
     return call
 
 
+def smoothed(factor: float) -> Callable[[Forward], Forward]:
+    """The loss of transformers' LabelSmoother, the mean over labels that count."""
+    def forward(own: Forward) -> Forward:
+        def call(labels: torch.Tensor, **inputs: torch.Tensor) -> torch.Tensor:
+            logits = own(**inputs, use_cache=False).logits[:, :-1].float()
+            return torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels[:, 1:].flatten(), label_smoothing=factor)
+        return call
+    return forward
+
+
 class _Read(NamedTuple):
     """What the model thinks of a sequence."""
 

@@ -9,6 +9,7 @@ Each step is printed as a command, so that one can go on by hand. Called again, 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -20,7 +21,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from . import _recipe, errors, tools
+from . import _recipe, _reporting, errors, tools
 
 _POLL_SECONDS = 0.2
 _PATIENCE_SECONDS = 3600.0
@@ -75,7 +76,9 @@ def train(file: str | os.PathLike[str], *, output: str | os.PathLike[str] | None
     if dry_run:
         _call([*plan["run"], "--dry-run"], shows=True)
     else:
-        _call(plan["launch"] + plan["run"] + plan["results"], shows=True)
+        tells = bool(recipe.reports) and not rank
+        with _reporting.Reports(recipe.reports, recipe.keys, pathlib.Path(plan["metrics"])) if tells else contextlib.nullcontext():
+            _call(plan["launch"] + plan["run"] + plan["results"], shows=True)
         if not rank:
             _name_base(pathlib.Path(plan["result"]), recipe.base_model)
     return Trained(pathlib.Path(plan["result"]), pathlib.Path(plan["artifact"]), plan["steps"], None if dry_run else _last_loss(plan["metrics"]))
@@ -148,7 +151,7 @@ def _prepare(recipe: _recipe.Recipe, world: int | None) -> dict[str, Any]:
             return _recipe_model.preference(own, loss)
     else:
         inputs = {"input_ids": rows, "labels": rows, **({"position_ids": rows} if recipe.packs else {})}
-        forward = _recipe_model.next_token
+        forward = _recipe_model.smoothed(recipe.smoothing) if recipe.smoothing else _recipe_model.next_token
         if distillation := recipe.teacher:
             def forward(own: _recipe_model.Forward) -> _recipe_model.Forward:
                 return _recipe_model.distilled(own, base.model.teacher, distillation)
@@ -167,6 +170,8 @@ def _prepare(recipe: _recipe.Recipe, world: int | None) -> dict[str, Any]:
         results.append(f"--save-every={recipe.save_every}")
     if prepared.validation and not recipe.loss:
         results += [f"--eval-data={prepared.validation}", f"--eval-every={recipe.eval_every or max(1, steps // 4)}"]
+    if _reporting.wants_tensorboard(recipe.keys):
+        results.append(f"--tensorboard={folder / 'runs'}")
     if adapters and recipe.merges:
         results.append(f"--export-merged={folder / 'merged'}/")
     if recipe.teacher:

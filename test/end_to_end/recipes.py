@@ -129,6 +129,26 @@ def as_pytorch(folder):
         assert torch.allclose(trained.state_dict()[name], value, atol=1e-5), name
 
 
+def smoothed(folder):
+    """Labels that are smoothed: transformers' own numbers."""
+    from transformers.trainer_pt_utils import LabelSmoother
+    begin(folder)
+    write(folder, "smooth", "full.yaml", max_steps=3, label_smoothing_factor=0.2, sample_packing=None, optimizer={"name": "sgd", "lr": 0.1}, learning_rate=None,
+          lr_scheduler=None, warmup_steps=None, val_set_size=None, data={"shuffle": False})
+    run(folder, "smooth.yaml")
+    rows = load_file(next((folder / "smooth/data").glob("train-*.safetensors")))
+    model, smooth = load(folder / "base"), LabelSmoother(epsilon=0.2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    found = losses(folder, "smooth")
+    for step, loss in enumerate(found):
+        at = slice(8 * step, 8 * step + 8)
+        want = smooth(model(rows["input_ids"][at]), rows["labels"][at], shift_labels=True)
+        assert abs(loss - want.item()) < 2e-5 * want.item(), f"step {step}: {loss} instead of {want.item()}"
+        optimizer.zero_grad()
+        want.backward()
+        optimizer.step()
+
+
 def killed(folder):
     """The same command goes on, to the same bits."""
     begin(folder)
@@ -187,7 +207,7 @@ def refusals(folder):
 
 def main():
     arguments = parse_arguments()
-    run_cases({"examples": examples, "as PyTorch": as_pytorch, "killed": killed, "deepspeed": deepspeed, "refusals": refusals}, arguments.only)
+    run_cases({"examples": examples, "as PyTorch": as_pytorch, "smoothed": smoothed, "killed": killed, "deepspeed": deepspeed, "refusals": refusals}, arguments.only)
 
 
 if __name__ == "__main__":
