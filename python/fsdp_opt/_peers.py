@@ -56,6 +56,14 @@ class Peers:
             raise errors.make(*box[1])
         return box[0]
 
+    def gather(self, value: Any) -> list[Any]:
+        """Of all processes, in their order."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value, group=self._group)
+        return values
+
     def broadcast(self, tensor: torch.Tensor) -> None:
         if self.size > 1:
             dist.broadcast(tensor, src=0, group=self._group)

@@ -21,7 +21,8 @@ HONOURED = frozenset("""
     per_device_eval_batch_size eval_on_start save_only_model save_strategy save_steps save_total_limit load_best_model_at_end
     metric_for_best_model greater_is_better seed data_seed accelerator_config dataloader_drop_last dataloader_num_workers
     dataloader_persistent_workers dataloader_prefetch_factor dataloader_multiprocessing_context dataloader_in_order
-    remove_unused_columns label_names train_sampling_strategy length_column_name ddp_timeout fsdp fsdp_config full_determinism""".split())
+    remove_unused_columns label_names train_sampling_strategy length_column_name ddp_timeout label_smoothing_factor neftune_noise_alpha
+    include_for_metrics prediction_loss_only fsdp fsdp_config full_determinism""".split())
 """Read. Those that take some values alone refuse the others below."""
 
 HARMLESS = {
@@ -30,7 +31,7 @@ HARMLESS = {
     "torch_empty_cache_steps": "memory is planned", "dataloader_pin_memory": "batches are copied once, to where the step reads them",
     "log_on_each_node": "rank 0 logs", "project": "of reporting callbacks", "trackio_space_id": "of reporting callbacks",
     "trackio_bucket_id": "of reporting callbacks", "trackio_static_space_id": "of reporting callbacks",
-    "prediction_loss_only": "validation computes the loss", "eval_do_concat_batches": "of predictions", "eval_use_gather_object": "of predictions",
+    "eval_do_concat_batches": "of predictions", "eval_use_gather_object": "of predictions",
     "eval_accumulation_steps": "of predictions", "hub_token": "of push_to_hub", "hub_private_repo": "of push_to_hub",
     "hub_model_id": "of push_to_hub", "hub_strategy": "of push_to_hub", "hub_always_push": "of push_to_hub", "hub_revision": "of push_to_hub",
     "use_cpu": "the artifact says for which device it is compiled",
@@ -42,12 +43,12 @@ HARMLESS = {
 
 REFUSED = {
     "optim_args": "the optimizers take none", "optim_target_modules": "optimizers for chosen modules are not there",
-    "label_smoothing_factor": "the loss is the model's own; smooth it there", "fp16": "use bf16=True, or config={'loss_scale': 'dynamic', …}",
+    "fp16": "use bf16=True, or config={'loss_scale': 'dynamic', …}",
     "bf16_full_eval": "validation computes as training does", "fp16_full_eval": "validation computes as training does",
     "use_liger_kernel": "its kernels cannot be compiled ahead of time; config={'fsdp_config': {'loss_chunks': 'auto'}} saves the logits' memory",
     "liger_kernel_config": "see use_liger_kernel", "use_cache": "training has no cache of keys and values",
-    "neftune_noise_alpha": "hooks are not part of an exported model", "auto_find_batch_size": "the batch is part of the compiled step",
-    "include_for_metrics": "predictions are not gathered", "batch_eval_metrics": "predictions are not gathered",
+    "auto_find_batch_size": "the batch is part of the compiled step",
+    "batch_eval_metrics": "compute_metrics sees all predictions at once",
     "save_on_each_node": "output_dir has to be one folder that all ranks see", "enable_jit_checkpoint": "use save_steps",
     "push_to_hub": "upload the saved folder afterwards", "ignore_data_skip": "a run goes on where it stopped",
     "restore_callback_states_from_checkpoint": "give the callbacks to the trainer again",
@@ -75,8 +76,8 @@ def refuse(name: str, why: str) -> errors.Error:
     return errors.make("E040", f"{name}: {why}")
 
 
-def check(args: transformers.TrainingArguments, world: int) -> None:
-    """Refuses, by name, what a trainer on `world` ranks would have to leave undone."""
+def check(args: transformers.TrainingArguments, world: int, measures: bool = False) -> None:
+    """Refuses, by name, what a trainer on `world` ranks would have to leave undone. `measures`: it has compute_metrics."""
     known = HONOURED | HARMLESS.keys() | REFUSED.keys()
     problems = []
     for field in dataclasses.fields(args):
@@ -90,12 +91,12 @@ def check(args: transformers.TrainingArguments, world: int) -> None:
             problems.append(f"{field.name}={value!r} is not supported: {REFUSED[field.name]}")
     if args.skip_memory_metrics is False:
         problems.append(f"skip_memory_metrics=False is not supported: {REFUSED['skip_memory_metrics']}")
-    problems += _values(args, world)
+    problems += _values(args, world, measures)
     if problems:
         raise refuse("TrainingArguments", "; ".join(problems))
 
 
-def _values(args: transformers.TrainingArguments, world: int) -> list[str]:
+def _values(args: transformers.TrainingArguments, world: int, measures: bool) -> list[str]:
     problems = []
 
     def expects(name: str, allowed: tuple[Any, ...]) -> None:
@@ -116,8 +117,11 @@ def _values(args: transformers.TrainingArguments, world: int) -> list[str]:
         problems.append(f"label_names={args.label_names!r} is not supported: the loss reads 'labels'")
     if world > 1 and not args.average_tokens_across_devices:
         problems.append("average_tokens_across_devices=False is not supported on several ranks: the loss is the mean over the tokens of all")
-    if args.metric_for_best_model not in (None, "loss", "eval_loss"):
-        problems.append(f"metric_for_best_model={args.metric_for_best_model!r} is not supported: validation computes 'eval_loss'")
+    if args.metric_for_best_model not in (None, "loss", "eval_loss") and not measures:
+        problems.append(f"metric_for_best_model={args.metric_for_best_model!r} is not supported: without compute_metrics there is 'eval_loss'")
+    other = [name for name in args.include_for_metrics if name != "inputs"]
+    if other:
+        problems.append(f"include_for_metrics={other!r} is not supported: expected 'inputs' alone, since losses are those of all ranks")
     extra = set(args.lr_scheduler_kwargs or {}) - _schedule_arguments(name_of(args.lr_scheduler_type)).keys()
     problems += [f"lr_scheduler_kwargs['{key}'] is not supported" for key in sorted(extra)]
     extra = set(args.gradient_checkpointing_kwargs or {}) - {"use_reentrant"}
@@ -153,6 +157,8 @@ def make_config(args: transformers.TrainingArguments, model: Any, steps: int, ev
         "gradient_accumulation_steps": args.gradient_accumulation_steps, "seed": args.seed}
     if args.max_grad_norm and args.max_grad_norm > 0:
         config["max_grad_norm"] = args.max_grad_norm
+    if args.neftune_noise_alpha:
+        config["neftune_noise_alpha"] = args.neftune_noise_alpha
     if args.full_determinism:
         config["deterministic"] = True
     if evaluates:
@@ -160,7 +166,7 @@ def make_config(args: transformers.TrainingArguments, model: Any, steps: int, ev
     for key, value in extra.items():
         if key == "fsdp_config":
             config[key] = {**config[key], **value}
-        elif key in ("lr_scheduler", "gradient_accumulation_steps", "max_grad_norm", "seed", "eval", "data") or (
+        elif key in ("lr_scheduler", "gradient_accumulation_steps", "max_grad_norm", "seed", "eval", "data", "neftune_noise_alpha") or (
                 key == "deterministic" and args.full_determinism and not value):
             raise refuse(f"config['{key}']", "TrainingArguments say it; leave it out")
         elif key == "optimizer":

@@ -22,7 +22,8 @@ except ImportError as error:
 
 from . import _training_arguments, errors
 from ._peers import Peers
-from ._training_export import export_step
+from ._training_evaluation import Validation
+from ._training_export import export_step, make_smoother
 from ._training_folders import STATES, Folders, write_model
 from ._training_lengths import check_lengths, choose_lengths, collate_rows, count_tokens
 from ._training_rows import Place, Rows, join
@@ -33,7 +34,7 @@ from .session import Session
 Path = Union[str, "os.PathLike[str]"]
 
 
-class FsdpTrainer:
+class FsdpTrainer(Validation):
     """transformers.Trainer's interface over a compiled, sharded step.
 
     Started by torchrun, this process is one rank; alone, all `world` ranks are its threads. Rows are read in
@@ -43,8 +44,9 @@ class FsdpTrainer:
     Args:
         model, args, data_collator, train_dataset, eval_dataset, processing_class, model_init, callbacks: as of
             transformers.Trainer. Callbacks get no optimizer.
-        compute_loss_func, compute_metrics, optimizers, optimizer_cls_and_kwargs, preprocess_logits_for_metrics:
-            refused, by name, unless they are left out.
+        compute_metrics, preprocess_logits_for_metrics: as there; each validation writes the parameters to output_dir once, for a program of its
+            own that computes what the model returns beside its loss.
+        compute_loss_func, optimizers, optimizer_cls_and_kwargs: refused, by name, unless they are left out.
         world: ranks; by default as many as the launcher started, else 1.
         config: keys of docs/Config.md that TrainingArguments do not have, such as `mesh` or those of `fsdp_config`.
         threads: LibTorch's, for each rank.
@@ -65,10 +67,8 @@ class FsdpTrainer:
                  lengths: Iterable[int] | None = None, pad: Mapping[str, float] | None = None) -> None:
         for name, value, instead in (
                 ("compute_loss_func", compute_loss_func, "the loss is the model's first output; compute it in the model's forward"),
-                ("compute_metrics", compute_metrics, "validation computes the loss; predict with the saved folder"),
                 ("optimizers", None if tuple(optimizers) == (None, None) else optimizers, "say optim, learning_rate and lr_scheduler_type in args"),
-                ("optimizer_cls_and_kwargs", optimizer_cls_and_kwargs, "say optim and learning_rate in args"),
-                ("preprocess_logits_for_metrics", preprocess_logits_for_metrics, "there are no logits in validation")):
+                ("optimizer_cls_and_kwargs", optimizer_cls_and_kwargs, "say optim and learning_rate in args")):
             if value is not None:
                 raise _training_arguments.refuse(name, f"is not supported; {instead}")
         if (model is None) == (model_init is None):
@@ -78,7 +78,8 @@ class FsdpTrainer:
         self._peers = Peers()
         self._extra = dict(config or {})
         self._world, replicas = self._mesh(world)
-        _training_arguments.check(self.args, replicas)
+        _training_arguments.check(self.args, replicas, compute_metrics is not None)
+        self.compute_metrics, self.preprocess_logits_for_metrics = compute_metrics, preprocess_logits_for_metrics
         if self._peers.size > 1 and self._peers.size != self._world:
             raise _training_arguments.refuse("world", f"expected {self._peers.size}, the processes that the launcher started, found {self._world}")
         # As transformers.Trainer does, so that what is drawn behind it is the same.
@@ -89,6 +90,7 @@ class FsdpTrainer:
         self.data_collator = data_collator or (transformers.DataCollatorWithPadding(processing_class) if padding
                                                else transformers.default_data_collator)
         self._set_up_lengths(lengths, pad, data_collator)
+        self._smoother = make_smoother(self.args, self.model)
         self._threads, self._replicas = threads, replicas
         self._folders = Folders(self.args.output_dir)
         self._artifact: Artifact | None = None
@@ -213,7 +215,7 @@ class FsdpTrainer:
         args = self.args
         self._choose_lengths()
         evaluates = self.eval_dataset is not None or _training_arguments.name_of(args.eval_strategy) != "no"
-        config = _training_arguments.make_config(args, self.model, self._steps, evaluates, self._extra)
+        config = self._config(evaluates)
         out = pathlib.Path(args.output_dir) / "step.fsdp"
 
         def make() -> Artifact:
@@ -226,14 +228,20 @@ class FsdpTrainer:
             return artifact
         return self._peers.from_first(make)
 
-    def _export(self) -> torch.export.ExportedProgram:
+    def _config(self, evaluates: bool) -> dict[str, Any]:
+        return _training_arguments.make_config(self.args, self.model, self._steps, evaluates, self._extra)
+
+    def _first_batch(self) -> dict[str, Any]:
+        """Of one rank, whose shapes the step has."""
         evaluated = next(iter(self.eval_dataset.values())) if isinstance(self.eval_dataset, dict) else self.eval_dataset
         dataset = self.train_dataset if self.train_dataset is not None else evaluated
         if dataset is None:
             raise _training_arguments.refuse("train_dataset", "expected rows, whose shapes the step is compiled for, found None")
         rows = Rows(dataset, self._collate, Place(0, 1, 1), self.args.per_device_train_batch_size, 1, can_pad=True)
-        batch = dict(next(iter(rows.steps(0)))[0][0])
-        program, self._ragged = export_step(self.model, batch, self._counts_items, bool(self._lengths))
+        return dict(next(iter(rows.steps(0)))[0][0])
+
+    def _export(self) -> torch.export.ExportedProgram:
+        program, self._ragged = export_step(self.model, self._first_batch(), self._counts_items, bool(self._lengths), self._smoother)
         return program
 
     def _open(self, load: Path | None) -> Session:
@@ -273,6 +281,7 @@ class FsdpTrainer:
         rows = self._rows(self.train_dataset, self._place)
         begin, self._tokens_before = time.time(), self.state.num_input_tokens_seen
         self._loss_sum, self._loss_total, self._logged = 0.0, 0.0, self.state.global_step
+        self._norms: dict[str, float] = {}
         self.callback_handler.train_dataloader = range(rows.batches or 0)
         self.control = self.callback_handler.on_train_begin(args, self.state, self.control)
         if args.eval_on_start:
@@ -325,6 +334,7 @@ class FsdpTrainer:
         if self.args.logging_nan_inf_filter and not math.isfinite(loss):
             loss = self._loss_sum / (1 + self.state.global_step - self._logged)
         self._loss_sum += loss
+        self._norms = {name: value for name, value in out.metrics.items() if name.startswith("norm/")}
         self.state.global_step += 1
         self.state.epoch = epoch
 
@@ -335,6 +345,7 @@ class FsdpTrainer:
                 logs["grad_norm"] = norm
             if rate is not None:
                 logs["learning_rate"] = rate
+            logs |= self._norms
             self._loss_total += self._loss_sum
             self._loss_sum, self._logged = 0.0, self.state.global_step
             self.log(logs, begin)
@@ -394,60 +405,6 @@ class FsdpTrainer:
                 if states:
                     own[name].copy_(states[names[0]])
                 self._peers.broadcast(own[name])
-
-    # Validation.
-
-    def evaluate(self, eval_dataset: Any = None, metric_key_prefix: str = "eval") -> dict[str, float]:
-        """The loss over a dataset, or over each of several by name; logged, and given to the callbacks. Collective."""
-        dataset = eval_dataset if eval_dataset is not None else self.eval_dataset
-        if dataset is None:
-            raise _training_arguments.refuse("eval_dataset", "expected rows to validate with, found None")
-        if isinstance(dataset, dict):
-            metrics: dict[str, float] = {}
-            for name, each in dataset.items():
-                metrics |= self.evaluate(each, f"{metric_key_prefix}_{name}")
-            return metrics
-        if not hasattr(dataset, "__len__"):
-            raise _training_arguments.refuse("eval_dataset", "expected one with a length")
-        step = self.session  # which knows the place
-        begin, groups, total = time.time(), 0, 0.0
-        self.callback_handler.eval_dataloader = range(math.ceil(len(dataset) / (self.args.per_device_eval_batch_size * self._place.all)))
-        for loss, rows in self._evaluate_groups(step, dataset):
-            total += loss * rows
-            groups += 1
-            self.control = self.callback_handler.on_prediction_step(self.args, self.state, self.control)
-        metrics = {f"{metric_key_prefix}_loss": total / len(dataset)}
-        metrics |= speed_metrics(metric_key_prefix, begin, num_samples=len(dataset), num_steps=groups)
-        self.log(metrics)
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        return metrics
-
-    def _evaluate_groups(self, step: Session, dataset: Any) -> Iterator[tuple[float, int]]:
-        """(loss, rows) of what transformers.Trainer would have as one batch of all ranks."""
-        size, place = self.args.per_device_train_batch_size, self._place
-        of_group, of_call = self.args.per_device_eval_batch_size * place.all, size * place.all
-        if not self._counts_items and (of_group % of_call or len(dataset) % of_call):
-            raise _training_arguments.refuse("eval_dataset", f"expected rows for batches of {size} on each of {place.all} ranks, since the model's "
-                                                             f"loss does not take num_items_in_batch, found {len(dataset)} in batches of "
-                                                             f"{self.args.per_device_eval_batch_size}")
-        for first in range(0, len(dataset), of_group):
-            end = min(first + of_group, len(dataset))
-            losses, items = 0.0, 0
-            calls = range(first, end, of_call)
-            for begin in calls:
-                parts = []
-                for rank in range(place.first, place.first + place.here):
-                    own = begin + rank * size
-                    real = min(max(end - own, 0), size)
-                    rows = [dataset[row] for row in range(own, own + real)]
-                    parts.append((self._collate(rows + [dataset[first]] * (size - real)), real))
-                batch = join(parts, self._inputs, step.padding)
-                if self._counts_items:
-                    items += self._items(batch)
-                    # The sum over all ranks.
-                    batch["num_items_in_batch"] = torch.tensor(1 / place.all)
-                losses += step.evaluate([batch]).loss
-            yield losses / (self._peers.sum(items) if self._counts_items else len(calls)), end - first
 
     # Folders.
 

@@ -77,6 +77,50 @@ def parity(**others):
     return case
 
 
+def noisy(folder):
+    """Other numbers are drawn than there; validation has none in either."""
+    ours, theirs, quiet = (train(kind, folder / name, max_steps=3, eval_strategy="no", eval_on_start=True, neftune_noise_alpha=alpha)
+                           for kind, name, alpha in ((FsdpTrainer, "ours", 8.0), (transformers.Trainer, "theirs", 8.0), (FsdpTrainer, "quiet", None)))
+    first = [next(entry["eval_loss"] for entry in each.state.log_history if "eval_loss" in entry) for each in (ours, theirs, quiet)]
+    assert max(first) - min(first) < 1e-5, first
+    losses = [[entry["loss"] for entry in each.state.log_history if "loss" in entry] for each in (ours, theirs, quiet)]
+    norms = train(FsdpTrainer, folder / "norms", max_steps=1, warmup_steps=0, eval_strategy="no", config={"metrics": {"norms": ["gradients"]}})
+    entry = norms.state.log_history[0]
+    assert abs(sum(value ** 2 for key, value in entry.items() if key.startswith("norm/grad/")) ** 0.5 - entry["grad_norm"]) < 1e-4 * entry["grad_norm"], entry
+    norms.close()
+    assert all(abs(a - c) > 1e-6 and abs(a - b) < 0.1 * b for a, b, c in zip(*losses)), losses
+    ours.close()
+    quiet.close()
+
+
+def count_right(prediction):
+    predictions, labels = prediction.predictions, prediction.label_ids
+    right = (predictions[:, :-1] == labels[:, 1:])[labels[:, 1:] != -100]
+    return {"accuracy": right.mean(), "rows": len(labels), "inputs": float(prediction.inputs.sum()), "eval_first": float(labels[0].sum())}
+
+
+def measured(folder):
+    """Predictions and labels are transformers.Trainer's, in the dataset's order, whatever does not fill the ranks; the best is kept by them."""
+    logs = []
+    for kind, world in ((transformers.Trainer, None), (FsdpTrainer, 1), (FsdpTrainer, 2)):
+        where = folder / f"{kind.__name__}{world}"
+        args = example.make_arguments(str(where), **{**QUIET, "max_steps": 4, "eval_strategy": "steps", "eval_steps": 2, "per_device_eval_batch_size": 8 // (world or 1),
+                                                     "include_for_metrics": ["inputs"], "per_device_train_batch_size": 4 // (world or 1)})
+        trainer = kind(example.make_model(), args, train_dataset=example.make_rows(42), eval_dataset=example.make_rows(13), compute_metrics=count_right,
+                       preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(-1), **({"world": world, "threads": 1} if world else {}))
+        trainer.remove_callback(transformers.PrinterCallback)
+        trainer.train()
+        logs.append([{key: value for key, value in entry.items() if key in ("eval_accuracy", "eval_rows", "eval_inputs", "eval_first", "eval_loss", "step")}
+                     for entry in trainer.state.log_history if "eval_loss" in entry])
+        if kind is FsdpTrainer:
+            trainer.close()
+            assert not (where / "predicting.safetensors").exists()
+    assert len(logs[0]) == 2 and logs[0][0]["eval_rows"] == 13, logs
+    for other in logs[1:]:
+        for a, b in zip(other, logs[0], strict=True):
+            assert a.keys() == b.keys() and all(abs(a[key] - b[key]) <= (0.03 if key == "eval_accuracy" else 2e-5 * abs(b[key])) for key in a), f"{a} instead of {b}"
+
+
 def narrow(folder):
     """States of bitsandbytes' names: near what whole ones give, in 8 bits, or on the host."""
     theirs = train(transformers.Trainer, folder / "theirs", max_steps=4, eval_strategy="no")
@@ -287,9 +331,9 @@ def refused(name, call):
 
 
 # A value other than the default of each argument that is refused whatever its value.
-OTHERS = {"optim_args": "a=1", "optim_target_modules": "all-linear", "label_smoothing_factor": 0.1, "fp16": True, "bf16_full_eval": True,
-          "fp16_full_eval": True, "use_liger_kernel": True, "liger_kernel_config": {"rope": True}, "use_cache": True, "neftune_noise_alpha": 5.0,
-          "auto_find_batch_size": True, "include_for_metrics": ["inputs"], "batch_eval_metrics": True, "save_on_each_node": True,
+OTHERS = {"optim_args": "a=1", "optim_target_modules": "all-linear", "fp16": True, "bf16_full_eval": True,
+          "fp16_full_eval": True, "use_liger_kernel": True, "liger_kernel_config": {"rope": True}, "use_cache": True,
+          "auto_find_batch_size": True, "batch_eval_metrics": True, "save_on_each_node": True,
           "enable_jit_checkpoint": True, "push_to_hub": True, "ignore_data_skip": True, "restore_callback_states_from_checkpoint": True,
           "parallelism_config": object(), "deepspeed": {"stage": 3}, "debug": ["underflow_overflow"], "skip_memory_metrics": False}
 # Of arguments that take some values alone, others.
@@ -332,7 +376,21 @@ def table(folder):
         config = _training_arguments.make_config(args, model, 1, False, {})
         assert config["optimizer"]["name"] == "adamw" and config["optimizer"].get("state_dtype") == states, config
         assert config["fsdp_config"].get("offload_optimizer") == section, config
-    for name in ("compute_metrics", "compute_loss_func", "preprocess_logits_for_metrics", "optimizer_cls_and_kwargs"):
+    args.metric_for_best_model = "accuracy"
+    _training_arguments.check(args, 2, measures=True)
+    args.metric_for_best_model = None
+    args.neftune_noise_alpha = 5.0
+    assert _training_arguments.make_config(args, model, 1, False, {})["neftune_noise_alpha"] == 5.0
+    args.neftune_noise_alpha = None
+    for kind, arguments, rule in (("polynomial", {"power": 2.0, "lr_end": 1e-6}, {"power": 2.0, "min_lr": 1e-6}), ("inverse_sqrt", {"timescale": 9}, {"timescale": 9}),
+                                  ("warmup_stable_decay", {"num_decay_steps": 3, "min_lr_ratio": 0.1}, {"num_decay_steps": 3, "min_lr_ratio": 0.1}),
+                                  ("cosine_with_min_lr", {"min_lr_rate": 0.1}, {"min_lr_ratio": 0.1})):
+        args.lr_scheduler_type, args.lr_scheduler_kwargs = kind, arguments
+        _training_arguments.check(args, 2)
+        made = _training_arguments.make_config(args, model, 7, False, {})["lr_scheduler"]
+        assert made.items() >= {"name": kind, **rule}.items() and ("total_steps" in made) == (kind != "inverse_sqrt"), made
+    args.lr_scheduler_type, args.lr_scheduler_kwargs = "linear", None
+    for name in ("compute_loss_func", "optimizer_cls_and_kwargs"):
         refused(name, lambda: FsdpTrainer(example.make_model(), args, train_dataset=example.make_rows(8), **{name: print}))
     refused("optimizers", lambda: FsdpTrainer(example.make_model(), args, train_dataset=example.make_rows(8), optimizers=(1, 2)))
 
@@ -359,6 +417,10 @@ def main():
         "one rank, other settings": parity(num_train_epochs=1, optim="sgd", max_grad_norm=0, lr_scheduler_type="constant_with_warmup",
                                            train_sampling_strategy="sequential", dataloader_drop_last=True, eval_on_start=True,
                                            per_device_eval_batch_size=8, gradient_checkpointing=True, include_num_input_tokens_seen="all"),
+        "labels smoothed, polynomial": parity(num_train_epochs=1, label_smoothing_factor=0.2, lr_scheduler_type="polynomial",
+                                              lr_scheduler_kwargs={"power": 2.0}, per_device_eval_batch_size=8),
+        "noise on embeddings": noisy,
+        "metrics of one's own": measured,
         "one rank bf16": parity(max_steps=6, bf16=True, eval_strategy="no"),
         "states of eight bits": narrow,
         "two ranks": processes,
