@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import sys
+import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -27,8 +28,25 @@ def export(model: torch.nn.Module, args: Sequence[Any] = (), kwargs: Mapping[str
     """torch.export.export, which also looks for hooks, and takes flex_attention."""
     with _watch() as places, _flex.exporting():
         program = torch.export.export(model, tuple(args), dict(kwargs or {}), **options)
-    _found[program] = _of_modules(model) + [{"file": file, "line": line} for file, line in places]
+    _found[program] = _of_modules(model) + places
+    _tell_of_forward_hooks(model)
     return program
+
+
+def _tell_of_forward_hooks(model: torch.nn.Module) -> None:
+    """What they make of tensors is in the program, and nothing else that they do."""
+    names = [name or "the model itself" for name, each in model.named_modules()
+             if any(not _is_librarys(hook) for hook in (*each._forward_hooks.values(), *each._forward_pre_hooks.values()))]
+    if names:
+        warnings.warn("forward hooks run once, while the model is exported: what they return is part of the step, and what else they do (count, print, keep "
+                      f"tensors) does not happen in training; they are on {', '.join(names[:4])}" + (f" and {len(names) - 4} more" if len(names) > 4 else ""),
+                      stacklevel=3)
+
+
+def _is_librarys(hook: Any) -> bool:
+    """Whose hooks do nothing else: of parametrizations, checkpoints, inputs that require gradients."""
+    module = getattr(hook, "__module__", None) or type(hook).__module__
+    return module.partition(".")[0] in ("torch", "transformers", "peft", "accelerate")
 
 
 def extra_files(program: torch.export.ExportedProgram) -> dict[str, Any] | None:
@@ -51,9 +69,19 @@ def _of_modules(model: torch.nn.Module) -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def _watch() -> Iterator[list[tuple[str, int]]]:
-    """Lists the lines that register a hook on a tensor."""
-    places: list[tuple[str, int]] = []
+def _watch() -> Iterator[list[dict[str, Any]]]:
+    """Lists the lines that register a hook on a tensor, or on what is saved for backward."""
+    places: list[dict[str, Any]] = []
+    saved = torch.autograd.graph.saved_tensors_hooks
+    begin_saved = saved.__init__
+
+    def save(self: Any, *hooks: Any, **named: Any) -> None:
+        # PyTorch's own checkpoints and save_on_cpu give back what they were given.
+        frame = sys._getframe(1)
+        place = {"saved": True, "file": frame.f_code.co_filename, "line": frame.f_lineno}
+        if not frame.f_code.co_filename.startswith(_TORCH) and place not in places:
+            places.append(place)
+        begin_saved(self, *hooks, **named)
     own = {name: getattr(torch.Tensor, name) for name in ("register_hook", "register_post_accumulate_grad_hook")}
 
     def watched(name: str) -> Any:
@@ -62,7 +90,7 @@ def _watch() -> Iterator[list[tuple[str, int]]]:
             frame = sys._getframe(1)
             while frame.f_back and (frame.f_code.co_filename == _OURS or frame.f_code.co_filename.startswith(_TORCH)):
                 frame = frame.f_back
-            place = (frame.f_code.co_filename, frame.f_lineno)
+            place = {"file": frame.f_code.co_filename, "line": frame.f_lineno}
             if place not in places:
                 places.append(place)
             return own[name](self, hook)
@@ -70,8 +98,10 @@ def _watch() -> Iterator[list[tuple[str, int]]]:
 
     for name in own:
         setattr(torch.Tensor, name, watched(name))
+    saved.__init__ = save  # type: ignore[method-assign]
     try:
         yield places
     finally:
+        saved.__init__ = begin_saved  # type: ignore[method-assign]
         for name, method in own.items():
             setattr(torch.Tensor, name, method)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Hooks on gradients, which no export keeps, are refused where a module is compiled, by the parameter or the line; or accepted by the config's key."""
 import pathlib
+import warnings
 import zipfile
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+import torch.utils.checkpoint
 from safetensors.torch import save_file
 
 import fsdp_opt
@@ -107,6 +109,61 @@ def trainer(folder):
         raise AssertionError("trained")
 
 
+class Saving(Net):
+    def __init__(self, on_cpu=False, reentrant=False):
+        super().__init__()
+        self.on_cpu, self.reentrant = on_cpu, reentrant
+
+    def forward(self, x, y):
+        if self.reentrant:
+            return F.cross_entropy(self.b(torch.utils.checkpoint.checkpoint(self.a, x, use_reentrant=True)), y)
+        with torch.autograd.graph.save_on_cpu() if self.on_cpu else torch.autograd.graph.saved_tensors_hooks(lambda t: 2 * t, lambda t: t):
+            return F.cross_entropy(self.b(torch.tanh(self.a(x))), y)
+
+
+class Looking(Net):
+    def __init__(self, **options):
+        super().__init__()
+        self.e = nn.Embedding(5, 5, **options)
+
+    def forward(self, x, y):
+        return super().forward(x, y) + self.e(y).square().mean()
+
+
+def named_in_error(make, error_id, *parts):
+    """Not by hooks; the compiler finds it in the archive alone."""
+    def case(folder):
+        torch.export.save(torch.export.export(make(), (), BATCH, strict=False), folder / "model.pt2")
+        for model in (make(), folder / "model.pt2"):
+            try:
+                fsdp_opt.compile(model, **({} if isinstance(model, pathlib.Path) else {"kwargs": BATCH}), config={"optimizer": SGD}, world=1, out=folder / "step.fsdp")
+            except fsdp_opt.Error as error:
+                assert error.id == error_id and all(part in str(error) for part in parts), error
+            else:
+                raise AssertionError("compiled")
+    return case
+
+
+def forward_hooks(folder):
+    """What they return is in the step; that they do nothing else is told, unless they are a library's."""
+    for hook, told in ((lambda module, given, out: 2 * out, True), (None, False)):
+        def prepare(net, hook=hook):
+            if hook:
+                net.a.register_forward_hook(hook)
+            else:
+                torch.nn.utils.spectral_norm(net.a)  # by a hook in front of the forward
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            artifact = compile(Net(prepare), folder)
+        said = [each for each in caught if "forward hooks run once" in str(each.message)]
+        assert len(said) == told and (not told or "they are on a" in str(said[0].message)), caught
+        if hook:
+            net = Net(prepare)
+            with fsdp_opt.Session(artifact, threads=1) as step:
+                net.load_state_dict(step.state_dict())
+                assert abs(step(**BATCH).loss.item() - net(**BATCH).item()) < 1e-5
+
+
 def main():
     arguments = parse_arguments()
     here = pathlib.Path(__file__).name
@@ -126,6 +183,12 @@ def main():
         "of a module, not full": refused(lambda: Net(lambda net: net.a.register_backward_hook(lambda *_: None)), "of module 'a'"),
         "of a module, full": refused(lambda: Net(lambda net: net.a.register_full_backward_hook(lambda *_: None)), "backward hook (a at"),
         "many are counted": refused(lambda: Net(several), weight, "and 1 more"),
+        "of what is saved": refused(lambda: Saving(), f"a hook on the gradient of what is saved for backward (at {pathlib.Path(__file__)}:"),
+        "saved on the host": silent(lambda: Saving(on_cpu=True)),
+        "an embedding that norms its rows": named_in_error(lambda: Looking(max_norm=1.0), "E007", "'e.weight'"),
+        "an embedding with sparse gradients": named_in_error(lambda: Looking(sparse=True), "E029", "an embedding with sparse=True (", "sparse=False"),
+        "a checkpoint that enters again": named_in_error(lambda: Saving(reentrant=True), "E035", "use_reentrant=True"),
+        "of a forward": forward_hooks,
         "removed": silent(lambda: Net(look)),
         "of a frozen parameter": silent(lambda: Net(frozen)),
         "accepted": accepted, "compiled again": compiled_again, "trainer": trainer,

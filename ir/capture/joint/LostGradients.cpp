@@ -37,6 +37,27 @@ std::string LostBackward::describeAccepted() const {
          "operators";
 }
 
+std::optional<std::string>
+capture::describeSparseGradient(const JointGraph &graph) {
+  for (const Node &node : graph.nodes) {
+    const std::vector<c10::Argument> &arguments = node.op.schema().arguments();
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const Argument &given = node.arguments[i];
+      if (arguments[i].name() != "sparse" || !given.value.isBool() ||
+          !given.value.toBool())
+        continue;
+      std::string where = node.location == kNoLocation
+                              ? ""
+                              : graph.locations[node.location].describe();
+      return "an embedding with sparse=True" +
+             (where.empty() ? "" : " (" + where + ")") +
+             " has sparse gradients, which ranks cannot reduce; export it "
+             "with sparse=False, whose gradients have the same numbers";
+    }
+  }
+  return std::nullopt;
+}
+
 Error capture::explainLostBackwards(const std::vector<LostBackward> &lost) {
   constexpr size_t kMost = 4;
   std::string all;

@@ -12,6 +12,7 @@
 #include "ir/capture/joint/JointGraph.h"
 #include "support/Error.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,10 @@ struct LostBackward {
   /// What training without it is.
   std::string describeAccepted() const;
 };
+
+/// Why a loss has gradients that are sparse; nothing if no operator asks for
+/// it.
+std::optional<std::string> describeSparseGradient(const JointGraph &graph);
 
 /// The error for at least one of them.
 Error explainLostBackwards(const std::vector<LostBackward> &lost);

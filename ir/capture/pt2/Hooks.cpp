@@ -18,7 +18,9 @@ static LostBackward readHook(const json::Object &object) {
   } else if (json::find(object, "module")) {
     hook.function = "of module '" + json::getString(object, "module") + "'";
   } else {
-    hook.function = "of a tensor";
+    hook.function = json::find(object, "saved")
+                        ? "of what is saved for backward"
+                        : "of a tensor";
     hook.location.file = json::getString(object, "file");
     hook.location.line = json::getInt(object, "line");
   }
