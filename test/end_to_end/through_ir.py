@@ -71,6 +71,13 @@ CONFIGS = {
     "context parallel": ("llama", {"mesh": {"dp_shard": 1, "cp": 2}, "context_parallel_rotate_method": "ring"}),
     "scheduled": ("gpt", {**CUDA, "cluster": "h100x8", "schedule": "auto", "memory_budget": "40GiB"}),
     "for GPUs": ("gpt", {**CUDA, "cuda_arch": "sm_80", "tf32": True, "reduced_precision_reduction": True, "fp16_accumulation": True, "deterministic": True}),
+    "norms, noise, a rate that waits": ("llama", {
+        "mesh": {"dp_shard": 2}, "metrics": {"norms": ["gradients", "weights", "updates"], "by": "parameter"}, "neftune_noise_alpha": 5,
+        "lr_scheduler": {"name": "warmup_stable_decay", "total_steps": 9, "num_stable_steps": 3, "num_decay_steps": 4, "warmup_type": "cosine",
+                         "decay_type": "1-sqrt", "num_cycles": 0.75, "min_lr_ratio": 0.1}}),
+    **{f"rates, {rule['name']}": ("mlp", {"mesh": {"dp_shard": 2}, "lr_scheduler": {"total_steps": 9, "warmup_steps": 2, **rule}}) for rule in (
+        {"name": "polynomial", "power": 2}, {"name": "inverse_sqrt", "timescale": 5}, {"name": "cosine_warmup_with_min_lr", "warmup_lr_rate": 0.1},
+        {"name": "linear_warmup_stable_decay", "decay_ratio": 0.25})},
     "inference": ("gpt", {"mesh": {"dp_shard": 2}, "mode": "inference"}),
     "data and validation": ("gpt", {"mesh": {"dp_shard": 2},
         "data": {"tokens": "train.bin", "format": "llm.c", "inputs": "x", "targets": "y", "shuffle": True, "seed": 5, "epochs": 2, "drop_last": False},
