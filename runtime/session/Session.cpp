@@ -175,7 +175,10 @@ Session::Impl::Impl(const PlanFile &file, Fabric &ranks,
                  *place.device, sources);
   inputs->warnOfFewRows(loadedBatches());
   rates.emplace(makeRates(options));
-  if (!options.weightsPaths.empty() && !needsWeights(plan))
+  if (!options.weightsPaths.empty() &&
+      std::ranges::none_of(plan.states, [&](const auto &state) {
+        return needsWeights(plan, *state, /*areGiven=*/true);
+      }))
     throw Error(ErrorId::BadUsage,
                 "--weights: the artifact takes no first value from weights; "
                 "compile the model with --weights, too");
@@ -213,7 +216,8 @@ void Session::Impl::initialize(const SessionOptions &options) {
   };
   std::optional<WeightReader> weights;
   if (std::ranges::any_of(plan.states, [&](const auto &state) {
-        return state->weight && needsValue(*state);
+        return needsWeights(plan, *state, !options.weightsPaths.empty()) &&
+               needsValue(*state);
       }))
     weights.emplace(plan, options.artifactFolder, options.weightsPaths,
                     options.allowMissingValues);

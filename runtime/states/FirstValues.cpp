@@ -212,6 +212,8 @@ void FirstValues::readRun(uint64_t first, uint64_t count, char *to) const {
                 count * element);
     return;
   }
+  if (weights && weights->has(state))
+    return weights->readElements(state, first, count, to);
   if (state.source && !state.source->strides.empty())
     return readStrided(first, count, to);
   if (state.source) {

@@ -8,6 +8,7 @@
 #include "runtime/device/DTypes.h"
 #include "runtime/weights/MissingValues.h"
 #include "runtime/weights/WeightFiles.h"
+#include "support/AdapterNames.h"
 #include "support/Error.h"
 
 #include <ATen/ops/from_blob.h>
@@ -21,9 +22,16 @@ using namespace fsdp;
 /// What is read at once where types differ.
 static constexpr uint64_t kBlockElements = 1 << 20;
 
-bool fsdp::needsWeights(const plan::PlanT &plan) {
-  return std::ranges::any_of(
-      plan.states, [](const auto &state) { return state->weight != nullptr; });
+/// An adapter that the compiler put in begins anew, unless files have it.
+static bool mayBegin(const plan::PlanT &plan, const plan::StateT &state) {
+  return plan.adapter_settings && isOfAdapter(state.name) &&
+         state.role != plan::Role::optimizer && !state.weight &&
+         state.layout != plan::Layout::flat;
+}
+
+bool fsdp::needsWeights(const plan::PlanT &plan, const plan::StateT &state,
+                        bool areGiven) {
+  return state.weight || (areGiven && mayBegin(plan, state));
 }
 
 WeightReader::WeightReader(const plan::PlanT &plan, const std::string &folder,
@@ -99,10 +107,7 @@ void WeightReader::openGiven(const plan::PlanT &plan,
       tensor = weights.find(name);
       if (!tensor)
         continue;
-      checkWeight(state->name, modelShape(plan, *state), modelDType(*state),
-                  name, *tensor->stored, files[tensor->file]->path());
-      sources[state.get()] = {files[tensor->file].get(), tensor->stored->offset,
-                              tensor->stored->dtype};
+      take(plan, *state, *tensor, name);
       break;
     }
     if (tensor)
@@ -113,12 +118,46 @@ void WeightReader::openGiven(const plan::PlanT &plan,
                    weights.suggest(state->weight->names.front());
     missing.push_back({state->name, modelShape(plan, *state)});
   }
+  findAdapters(plan, weights);
   if (!missing.empty())
     throw Error(ErrorId::WeightsMissing,
                 listMissing(missing) + " of the model are not in " +
                     weights.describe() + ": " + suggestion +
                     "; names are mapped by weights: {rename: …} of the config "
                     "that the artifact was compiled with");
+}
+
+void WeightReader::take(const plan::PlanT &plan, const plan::StateT &state,
+                        const WeightFiles::Tensor &tensor,
+                        const std::string &name) {
+  const auto &file = files[tensor.file];
+  checkWeight(state.name, modelShape(plan, state), modelDType(state), name,
+              *tensor.stored, file->path());
+  sources[&state] = {file.get(), tensor.stored->offset, tensor.stored->dtype};
+}
+
+/// By the names of PEFT's folders, or their own.
+void WeightReader::findAdapters(const plan::PlanT &plan,
+                                const WeightFiles &weights) {
+  for (const auto &state : plan.states) {
+    if (!mayBegin(plan, *state))
+      continue;
+    for (const std::string &name :
+         {std::string(kPeftPrefix) + state->name, state->name}) {
+      const WeightFiles::Tensor *tensor = weights.find(name);
+      if (!tensor)
+        continue;
+      if (state->initializer &&
+          state->initializer->kind == plan::InitKind::pissa)
+        throw Error(ErrorId::WeightsMismatch,
+                    "'" + files[tensor->file]->path() + "' has '" + name +
+                        "', which begins here with numbers that its layer then "
+                        "lacks (adapter: {init: pissa}): compile without init, "
+                        "and with the adapter's rank, to go on from it");
+      take(plan, *state, *tensor, name);
+      break;
+    }
+  }
 }
 
 void WeightReader::readElements(const plan::StateT &state, uint64_t first,

@@ -5,6 +5,7 @@
 #define FSDP_RUNTIME_STATES_WEIGHTREADER_H
 
 #include "plan/plan_generated.h"
+#include "runtime/weights/WeightFiles.h"
 #include "support/ReadOnlyFile.h"
 
 #include <cstdint>
@@ -28,6 +29,11 @@ public:
   WeightReader(const plan::PlanT &plan, const std::string &folder,
                const std::vector<std::string> &paths, bool allowMissing);
 
+  /// Whether the state's first value is in the files: also of adapters that the
+  /// compiler put in and that have another one, if files that are given have
+  /// them by PEFT's names.
+  bool has(const plan::StateT &state) const { return sources.contains(&state); }
+
   /// Elements [first, first + count) of the tensor of the model that `state` is
   /// or is a part of, row-major, converted to its type (modelDType), at `to`;
   /// zeros if it is missing. Holds a few MiB beside them.
@@ -45,13 +51,18 @@ private:
                    bool allowMissing);
   void openGiven(const plan::PlanT &plan,
                  const std::vector<std::string> &paths);
+  void findAdapters(const plan::PlanT &plan, const WeightFiles &weights);
+  void take(const plan::PlanT &plan, const plan::StateT &state,
+            const WeightFiles::Tensor &tensor, const std::string &name);
 
   std::vector<std::unique_ptr<ReadOnlyFile>> files;
   std::map<const plan::StateT *, Source> sources;
 };
 
-/// Whether any state of `plan` has its first value in weights files.
-bool needsWeights(const plan::PlanT &plan);
+/// Whether the state's first value may be in weights files; `areGiven`: others
+/// than those of the plan, if any.
+bool needsWeights(const plan::PlanT &plan, const plan::StateT &state,
+                  bool areGiven);
 
 } // namespace fsdp
 

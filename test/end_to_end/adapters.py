@@ -169,6 +169,12 @@ def folder_case(bin):
         save_file(dict(model.state_dict()), folder / "base.safetensors")
         compile_step(bin, folder, model, inputs, config, options=["--weights=adapter/", "--weights=base.safetensors"])
         call(bin / "fsdp-run", "step.fsdp", "--data=data.safetensors", "--steps=0", "--export-trained=again.safetensors", "--export=again_merged.safetensors", cwd=folder)
+        # A run takes them as well, for an artifact that was compiled without.
+        compile_step(bin, folder, model, inputs, config)
+        done = call(bin / "fsdp-run", "step.fsdp", "--data=data.safetensors", "--steps=0", "--weights=adapter/", "--export-trained=given.safetensors", cwd=folder)
+        assert done.returncode == 0, done.stderr
+        given = load_file(folder / "given.safetensors")
+        assert all(torch.equal(value, trained[f"base_model.model.{name}"]) for name, value in given.items()), "the run began anew"
         again = load_file(folder / "again.safetensors")
         assert {f"base_model.model.{name}" for name in again} == set(trained)
         assert all(torch.equal(value, trained[f"base_model.model.{name}"]) for name, value in again.items()), "it did not go on"
