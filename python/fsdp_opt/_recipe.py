@@ -252,6 +252,8 @@ def read(given: str | os.PathLike[str]) -> Recipe:
         raise _refuse(path, f"'label_smoothing_factor': expected a number from 0 to 1, found {recipe.smoothing}")
     if recipe.loss and recipe.smoothing:
         raise _refuse(path, "'label_smoothing_factor' is not supported with 'rl', whose losses compare two answers; leave one of them out", "E045")
+    if recipe.teacher and recipe.smoothing:
+        raise _refuse(path, "'label_smoothing_factor' is not supported with 'kd', which compares with what a teacher says; leave one of them out", "E045")
     if recipe.loss and recipe.packs:
         raise _refuse(path, "'sample_packing' is not supported with 'rl', whose rows are pairs; leave one of them out", "E045")
     if recipe.loss and "mismatched" in recipe.loss.answers:

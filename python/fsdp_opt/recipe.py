@@ -151,10 +151,12 @@ def _prepare(recipe: _recipe.Recipe, world: int | None) -> dict[str, Any]:
             return _recipe_model.preference(own, loss)
     else:
         inputs = {"input_ids": rows, "labels": rows, **({"position_ids": rows} if recipe.packs else {})}
-        forward = _recipe_model.smoothed(recipe.smoothing) if recipe.smoothing else _recipe_model.next_token
-        if distillation := recipe.teacher:
-            def forward(own: _recipe_model.Forward) -> _recipe_model.Forward:
-                return _recipe_model.distilled(own, base.model.teacher, distillation)
+        teacher = recipe.teacher
+
+        def forward(own: _recipe_model.Forward) -> _recipe_model.Forward:
+            if teacher:
+                return _recipe_model.distilled(own, base.model.teacher, teacher)
+            return _recipe_model.smoothed(recipe.smoothing)(own) if recipe.smoothing else _recipe_model.next_token(own)
     artifact = folder / "step.fsdp"
     _compile(base, forward, inputs, config, weights, world, artifact)
     batch = recipe.rows * world * recipe.micro_batches

@@ -122,7 +122,7 @@ def refusals(folder):
     (folder / "other/tokenizer.json").write_text(json.dumps(tokens))
     for keys, text in ((dict(kd={"teacher": "larger"}), "expected a model of 384 tokens"), (dict(kd={"teacher": "other"}), "found another one"),
                        (dict(kd={"temperature": 2}), "needs 'teacher'"), (dict(kd={"teacher": "teacher", "temperature": 0}), "expected a number from 0.001"),
-                       (dict(kd={"teacher": "teacher", "alph": 1}), "found 'alph'"), (dict(kd={"teacher": "teacher", "alpha": 0}), "trains nothing"),
+                       (dict(kd={"teacher": "teacher", "alph": 1}), "found 'alph'"), (dict(kd={"teacher": "teacher", "alpha": 0}), "trains nothing"), (dict(kd={"teacher": "teacher"}, label_smoothing_factor=0.1), "not supported with 'kd'"),
                        (dict(kd_trainer=True), "rows of log-probabilities"), (dict(kd_teacher="teacher", kd_online_server_base_url="http://x"), "a server of logits"),
                        (dict(kd={"teacher": "teacher"}, rl="dpo", datasets=[{"path": "pairs.jsonl"}]), "not supported with 'rl'")):
         write(folder, "no", "full.yaml", **{**PLAIN, **keys})
