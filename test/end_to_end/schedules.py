@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Learning rates of each step of a run against transformers' own functions, and against what torchtitan and Axolotl compute."""
 import math
 import sys
