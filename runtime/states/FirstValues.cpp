@@ -7,6 +7,7 @@
 #include "plan/Quantized.h"
 #include "plan/Shape.h"
 #include "runtime/device/DTypes.h"
+#include "runtime/states/AdapterStarts.h"
 #include "runtime/weights/Initializer.h"
 #include "support/Error.h"
 

@@ -5,7 +5,6 @@
 #define FSDP_RUNTIME_STATES_FIRSTVALUES_H
 
 #include "plan/plan_generated.h"
-#include "runtime/states/AdapterStarts.h"
 #include "runtime/states/ModelFile.h"
 #include "runtime/states/RecordChecks.h"
 #include "runtime/states/Regions.h"
@@ -15,7 +14,13 @@
 #include <span>
 #include <vector>
 
+namespace at {
+class Tensor;
+} // namespace at
+
 namespace fsdp {
+
+class AdapterStarts;
 
 /// The first value of one state, wherever it comes from, as the model's tensor
 /// (wholeShape), or as the blocks of codes of that. What it names outlives it.

@@ -5,6 +5,7 @@
 
 #include "plan/DType.h"
 #include "plan/StateParts.h"
+#include "runtime/states/AdapterStarts.h"
 #include "runtime/states/FirstValues.h"
 #include "runtime/states/Parts.h"
 
