@@ -103,7 +103,6 @@ Relation needs(std::vector<Feature> features, ErrorId id, std::string text) {
 }
 
 using enum Feature;
-constexpr const char *kOfMatrix = ", whose ranks have parts of a matrix";
 constexpr const char *kTogether = "'tp' and 'cp' are";
 constexpr const char *kOfGrain =
     ": several ranks would have summands of one grain";
@@ -122,14 +121,10 @@ const std::vector<Relation> kRelations = {
     unsupported({Float8Gathers, OffloadParams},
                 "'float8' with {0} is not supported with {1}; leave one of "
                 "them out"),
-    without(Quantize, TensorParallel, kOfMatrix),
-    without(Quantize, ContextParallel, kOfMatrix),
+    without(Quantize, TensorParallel, ", whose ranks have parts of a matrix"),
     without(Quantize, ReadsNoCodes,
             ", where nothing reads blocks of codes yet"),
     without(Quantize, Float8, ", which casts the parameter itself"),
-    without(Quantize, Grains,
-            ": that the bits are those of any number of ranks is not shown"),
-    without(Quantize, OffloadParams, ", which moves numbers between memories"),
     unsupported({NarrowWire, SumsAsItTravels},
                 "{0} is not supported with {1}, whose collectives sum in the "
                 "type that travels; write mixed_precision: {reduce_dtype: "

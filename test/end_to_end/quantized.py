@@ -240,6 +240,23 @@ def axolotl_case(bin):
     return case
 
 
+def grains_case(bin):
+    """With grains the bits are those of any number of ranks."""
+    def case(folder):
+        torch.manual_seed(9)
+        model, inputs = wide()
+        save_file(make_data(inputs, 4 * 3), folder / "data.safetensors")
+        found = []
+        for world in (1, 2, 4):
+            compile_step(bin, folder, model, inputs, make_config(world, quantize={"kind": "nf4"}, grains=4))
+            rows, final = train(bin, folder, world, 3, tag=str(world))
+            found.append(([row["loss"] for row in rows][-3:], final))
+        for losses, final in found[1:]:
+            assert losses == found[0][0], f"{losses} instead of {found[0][0]}"
+            assert all(torch.equal(value, found[0][1][name]) for name, value in final.items()), "weights have other bits"
+    return case
+
+
 def refusals(bin):
     def case(folder):
         torch.manual_seed(9)
@@ -253,11 +270,8 @@ def refusals(bin):
             "that skip_modules leaves, found none": {"quantize": {"skip_modules": ["*"]}},
             "one of nf4, int8": {"quantize": {"kind": "fp4"}},
             "'quantize' is not supported with mesh: {tp: 2}": {"quantize": {}, "mesh": {"dp_shard": 1, "tp": 2}},
-            "'quantize' is not supported with mesh: {cp: 2}": {"quantize": {}, "mesh": {"dp_shard": 1, "cp": 2}},
             "'quantize' is not supported with device: cuda": {"quantize": {}, "device": "cuda"},
             "'quantize' is not supported with 'float8'": {"quantize": {}, "float8": {}},
-            "'quantize' is not supported with 'grains'": {"quantize": {}, "fsdp_config": {"grains": 2}},
-            "'quantize' is not supported with 'offload_params'": {"quantize": {}, "offload_params": True},
             "expects to be cut along dim 0, in blocks of codes": {"quantize": {}, "mesh": {"dp_shard": 2}, "fsdp_config": {"shard_dims": {"net.head.weight": 1}}},
             "held in blocks of codes; write bucket_layout": {"quantize": {}, "mesh": {"dp_shard": 2}, "fsdp_config": {"bucket_layout": "flat"}}})
     return case
@@ -293,10 +307,13 @@ def main():
     add("recomputed in part", 2, activation_checkpointing={"policy": "selective"})
     add("activations on the host", 2, activation_offloading=True)
     add("optimizer on the host", 2, offload_optimizer=True)
+    add("all on the host", 2, often=True, offload_params=True)
+    add("parts of sequences", 1, often=True, factory=zoo.lora_llama, mesh={"dp_shard": 1, "cp": 2})
     add("whole on each rank", 2, ignored_params=["*head*"])
     for kind in BYTES if arguments.all else ["nf4"]:
         cases[f"bytes of {kind}"] = bytes_case(bin, kind)
         cases[f"moving {kind}"] = moving_case(bin, kind)
+    cases["grains"] = grains_case(bin)
     cases["plain checkpoint"] = plain_checkpoint_case(bin)
     cases["adapter alone"] = adapter_case(bin)
     cases["bad numbers"] = bad_numbers_case(bin)

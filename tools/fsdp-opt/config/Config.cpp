@@ -100,7 +100,6 @@ static void load(Reading &reading) {
                         [&] { check.run(reading); });
   };
   applyWire(reading);
-  applyCodes(reading);
   reading.collect("adapter", [&] { applyAdapter(reading); });
   run(getStepChecks());
   run(getShardingChecks());

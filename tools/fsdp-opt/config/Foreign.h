@@ -32,9 +32,6 @@ void mergeSchedule(Reading &reading);
 /// precision.
 void applyWire(Reading &reading);
 
-/// A base that other tools' keys have quantised stays where it is.
-void applyCodes(Reading &reading);
-
 /// What becomes of the adapters that a file asks for.
 void applyAdapter(Reading &reading);
 

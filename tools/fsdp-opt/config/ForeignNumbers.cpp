@@ -119,20 +119,6 @@ void foreign::takeQuantized(const Value &value, QuantizeChoice kind) {
                       "is among them, skip_modules: lm_head leaves it out");
 }
 
-void fsdp::applyCodes(Reading &reading) {
-  Config &config = reading.result.config;
-  if (!config.quantize || reading.find("quantize") || !config.offloadParams)
-    return;
-  config.offloadParams = false;
-  reading.forget("fsdp_config.offload_params");
-  const Given *key = reading.find("fsdp_config.offload_params");
-  reading.addNote(key ? key->value : reading.root,
-                  reading.quote("fsdp_config.offload_params") +
-                      " is not done beside a base in blocks of codes, which "
-                      "stays on the device: values are the same, memory is as "
-                      "without it");
-}
-
 /// bitsandbytes' through transformers.
 void foreign::readLoadIn4Bit(const Value &value) {
   if (Flag().read(value))

@@ -80,12 +80,7 @@ TEST(ForeignFiles, TakesAxolotlsQlora) {
       HasSubstr("E044 fsdp.yaml:2:22: 'lora_target_modules': '*.q_proj' "
                 "is no regular expression"));
   LoadedConfig offloaded = parse(file + "  fsdp_offload_params: true\n", 2);
-  EXPECT_FALSE(offloaded.config.offloadParams);
-  EXPECT_THAT(offloaded.notes,
-              Contains(HasSubstr("'fsdp_offload_params' is not done beside "
-                                 "a base in blocks of codes")));
-  EXPECT_THAT(refusal("quantize: {}\nfsdp_config: {offload_params: true}", 2),
-              HasSubstr("'quantize' is not supported with 'offload_params'"));
+  EXPECT_TRUE(offloaded.config.offloadParams);
   EXPECT_THAT(refusal("optimizer: adamw\nquantize: {}\nload_in_4bit: true\n"
                       "learning_rate: 1\nfp8: true\n",
                       2),
