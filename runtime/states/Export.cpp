@@ -31,7 +31,6 @@ using namespace fsdp;
 /// What a rank holds of all ranks' rows at once.
 static constexpr uint64_t kBlockBytes = 8 << 20;
 
-
 Exporter::Exporter(const plan::PlanT &plan, const Arenas &arenas,
                    Fabric &fabric, const std::string &key, Exported what,
                    const std::vector<std::string> &without)

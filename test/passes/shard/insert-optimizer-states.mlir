@@ -3,7 +3,7 @@
 // RUN: fsdp-opt %s --fsdp-annotate='with={optimizer<kind = adamw, state_dtype = bfloat16>}' --fsdp-insert-optimizer | FileCheck %s --check-prefix=BF16
 // RUN: not fsdp-opt %s --fsdp-annotate='with={optimizer<state_dtype = int4>}' --fsdp-insert-optimizer 2>&1 | FileCheck %s --check-prefix=NAME
 
-// NAME: expected one of [parameter, bfloat16, int8, float8] for what moments are stored as, got: int4
+// NAME: expected one of [parameter, bfloat16, int8, float8, float32] for what moments are stored as, got: int4
 
 // @rows: a row is a block. @even: two rows are, and each rank has whole pairs of
 // them. @odd: blocks lie on two ranks, or three. @column: parts of rows are whole
