@@ -17,7 +17,7 @@ from ._recipe_losses import LOSSES, Preference
 
 # Keys that fsdp-train itself does what they say. The others are fsdp-opt's.
 _OWN = ("base_model", "model_name_or_path", "datasets", "test_datasets", "sample_packing", "packing", "val_set_size", "output_dir", "rl", "save_steps",
-        "save_total_limit", "eval_steps", "merge_lora", "label_smoothing_factor", *OF_TEACHERS, *_reporting.KEYS)
+        "save_total_limit", "eval_steps", "merge_lora", "label_smoothing_factor", "lora_model_dir", "adapter_name_or_path", *OF_TEACHERS, *_reporting.KEYS)
 # The same beside "rl".
 _OF_LOSSES = ("rl_beta", "dpo_beta", "beta", "orpo_alpha", "simpo_gamma", "loss_type", "dpo_loss_type", "loss_weights", "dpo_loss_weights", "label_smoothing",
               "dpo_label_smoothing", "desirable_weight", "kto_desirable_weight", "undesirable_weight", "kto_undesirable_weight",
@@ -64,6 +64,7 @@ class Recipe:
     teacher: Distillation | None
     deepspeed: pathlib.Path | None
     reference: str | None  # the folder or name of another model than the base
+    begun: pathlib.Path | None  # the folder of adapters that go on
     save_every: int | None
     keep: int | None
     eval_every: int | None
@@ -244,7 +245,7 @@ def read(given: str | os.PathLike[str]) -> Recipe:
         rows=read.whole(("micro_batch_size", "per_device_train_batch_size"), 1), micro_batches=read.whole(("gradient_accumulation_steps",), 1),
         packs=read.flag("sample_packing", "packing"), epochs=read.number(("num_epochs", "num_train_epochs"), 1),
         steps=read.maybe("max_steps"), seed=read.whole(("seed",), 0, 0), loss=loss, teacher=replace(teacher, teacher=find(teacher.teacher)) if teacher else None,
-        deepspeed=deepspeed, reference=find(reference) if reference else None,
+        deepspeed=deepspeed, reference=find(reference) if reference else None, begun=_find_adapter(path, read),
         save_every=read.maybe("save_steps"), keep=read.maybe("save_total_limit"), eval_every=read.maybe("eval_steps"),
         validation=read.number(("val_set_size",), 0), half=read.flag("bf16"), has_adapter=adapter not in (None, "", False),
         merges=read.flag("merge_lora"), smoothing=read.number(("label_smoothing_factor",), 0), reports=_reporting.read(keys))
@@ -262,6 +263,44 @@ def read(given: str | os.PathLike[str]) -> Recipe:
     if not recipe.datasets:
         raise _refuse(path, "fsdp-train needs 'datasets', such as [{path: chats.jsonl, type: chat_template}]", "E046")
     return recipe
+
+
+# What PEFT's folders say of their adapters, and the keys of which one says so here.
+_OF_ADAPTERS = {"r": ("lora_r", "lora_rank"), "lora_alpha": ("lora_alpha",), "lora_dropout": ("lora_dropout",), "use_rslora": ("peft_use_rslora", "use_rslora"),
+                "use_dora": ("peft_use_dora", "use_dora", "lora_use_dora"), "target_parameters": ("lora_target_parameters",),
+                "target_modules": ("lora_target_modules", "lora_target", "lora_target_linear"), "modules_to_save": ("lora_modules_to_save", "additional_target")}
+
+
+def _find_adapter(path: pathlib.Path, read: _Reader) -> pathlib.Path | None:
+    name, given = read.first("lora_model_dir", "adapter_name_or_path")
+    if not given:
+        return None
+    if not read.keys.get("adapter") and read.keys.get("finetuning_type") != "lora":
+        raise _refuse(path, f"'{name}': adapters go on with 'adapter: lora' or qlora; write it, or leave '{name}' out", "E045")
+    found = next((each for each in (path.parent / str(given), pathlib.Path(str(given))) if (each / "adapter_config.json").is_file()), None)
+    if found is None:
+        raise _refuse(path, f"'{name}': expected a folder with PEFT's adapter_config.json, beside this file or from here, found '{given}'", "E041")
+    return found.resolve()
+
+
+def read_adapter(recipe: Recipe) -> dict[str, Any]:
+    """What the folder says of its adapters and the file does not; refuses another rank."""
+    assert recipe.begun
+    if isinstance(recipe.keys.get("adapter"), Mapping):
+        return {}
+    file = recipe.begun / "adapter_config.json"
+    try:
+        told = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise errors.make("E041", f"'{file}' is no valid JSON: {error}") from error
+    added = {}
+    for theirs, own in _OF_ADAPTERS.items():
+        value, said = told.get(theirs), next((name for name in own if recipe.keys.get(name) is not None), None)
+        if said is None and value not in (None, False, []):
+            added[own[0]] = value
+        elif theirs == "r" and said is not None and value != recipe.keys[said]:
+            raise _refuse(recipe.path, f"'{said}': the adapters of '{recipe.begun}' have rank {value}, expected the same, found {recipe.keys[said]}; leave it out")
+    return added
 
 
 # What fsdp-train reads of DeepSpeed's files, and its own word for it.

@@ -151,14 +151,16 @@ def _prepare(recipe: _recipe.Recipe, world: int | None) -> dict[str, Any]:
             return _recipe_model.preference(own, loss)
     else:
         inputs = {"input_ids": rows, "labels": rows, **({"position_ids": rows} if recipe.packs else {})}
-        teacher = recipe.teacher
+        distillation = recipe.teacher
 
         def forward(own: _recipe_model.Forward) -> _recipe_model.Forward:
-            if teacher:
-                return _recipe_model.distilled(own, base.model.teacher, teacher)
+            if distillation:
+                return _recipe_model.distilled(own, base.model.teacher, distillation)
             return _recipe_model.smoothed(recipe.smoothing)(own) if recipe.smoothing else _recipe_model.next_token(own)
     artifact = folder / "step.fsdp"
-    _compile(base, forward, inputs, config, weights, world, artifact)
+    # In front of the base's, which may have trained copies of what adapters' folders hold.
+    begun = [f"{recipe.begun}/"] if recipe.begun else []
+    _compile(base, forward, inputs, config, begun + weights, world, artifact)
     batch = recipe.rows * world * recipe.micro_batches
     steps = recipe.steps or max(1, int(prepared.rows * recipe.epochs) // batch)
     adapters = recipe.has_adapter
@@ -224,6 +226,8 @@ def _complete(recipe: _recipe.Recipe, base: Any, has_gpus: bool) -> str:
         # Beside the file that names it, and not beside what is written here.
         replaced += ("deepspeed",)
         added["deepspeed"] = str(recipe.deepspeed.resolve())
+    if recipe.begun:
+        added.update(_recipe.read_adapter(recipe))
     lines = [f"{name}: {json.dumps(value)}" for name, value in added.items()]
     return _recipe.without_own(recipe, *replaced).rstrip("\n") + "\n\n# what fsdp-train added\n" + "\n".join(lines) + "\n"
 

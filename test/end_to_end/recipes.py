@@ -149,6 +149,30 @@ def smoothed(folder):
         optimizer.step()
 
 
+def going_on(folder):
+    """Adapters of a folder go on, by what the folder says of them."""
+    begin(folder)
+    write(folder, "first", "lora.yaml", merge_lora=None, max_steps=12, warmup_steps=None, lr_scheduler=None)
+    run(folder, "first.yaml")
+    same = {"lora_r": None, "lora_alpha": None, "lora_dropout": None, "lora_target_linear": None, "merge_lora": None, "lora_model_dir": "first/adapter", "max_steps": 1,
+            "warmup_steps": None, "lr_scheduler": None}
+    write(folder, "still", "lora.yaml", **same, optimizer={"name": "sgd", "lr": 1e-30}, learning_rate=None)
+    run(folder, "still.yaml")
+    was, found = (load_file(folder / each / "adapter/adapter_model.safetensors") for each in ("first", "still"))
+    assert set(was) == set(found) and all(torch.equal(value, found[name]) for name, value in was.items()), "they did not go on"
+    told, again = (json.loads((folder / each / "adapter/adapter_config.json").read_text()) for each in ("first", "still"))
+    assert told == again, f"{told} became {again}"
+    assert losses(folder, "still")[0] < 0.95 * losses(folder, "first")[0], "the model begins as it was without them"
+    for keys, text in (({"lora_r": 3}, "have rank 8"), ({"adapter": None}, "go on with 'adapter: lora'"), ({"lora_model_dir": "base"}, "adapter_config.json")):
+        write(folder, "other", "lora.yaml", **{**same, **keys})
+        try:
+            run(folder, "other.yaml")
+        except fsdp_opt.Error as error:
+            assert text in str(error), error
+        else:
+            raise AssertionError(f"{keys} is taken")
+
+
 def killed(folder):
     """The same command goes on, to the same bits."""
     begin(folder)
@@ -207,7 +231,7 @@ def refusals(folder):
 
 def main():
     arguments = parse_arguments()
-    run_cases({"examples": examples, "as PyTorch": as_pytorch, "smoothed": smoothed, "killed": killed, "deepspeed": deepspeed, "refusals": refusals}, arguments.only)
+    run_cases({"examples": examples, "as PyTorch": as_pytorch, "smoothed": smoothed, "going on": going_on, "killed": killed, "deepspeed": deepspeed, "refusals": refusals}, arguments.only)
 
 
 if __name__ == "__main__":
