@@ -175,10 +175,7 @@ Session::Impl::Impl(const PlanFile &file, Fabric &ranks,
                  *place.device, sources);
   inputs->warnOfFewRows(loadedBatches());
   rates.emplace(makeRates(options));
-  if (!options.weightsPaths.empty() &&
-      std::ranges::none_of(plan.states, [&](const auto &state) {
-        return needsWeights(plan, *state, /*areGiven=*/true);
-      }))
+  if (!options.weightsPaths.empty() && !takesWeights(plan))
     throw Error(ErrorId::BadUsage,
                 "--weights: the artifact takes no first value from weights; "
                 "compile the model with --weights, too");

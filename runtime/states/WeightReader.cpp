@@ -34,6 +34,12 @@ bool fsdp::needsWeights(const plan::PlanT &plan, const plan::StateT &state,
   return state.weight || (areGiven && mayBegin(plan, state));
 }
 
+bool fsdp::takesWeights(const plan::PlanT &plan) {
+  return std::ranges::any_of(plan.states, [&](const auto &state) {
+    return needsWeights(plan, *state, /*areGiven=*/true);
+  });
+}
+
 WeightReader::WeightReader(const plan::PlanT &plan, const std::string &folder,
                            const std::vector<std::string> &paths,
                            bool allowMissing) {

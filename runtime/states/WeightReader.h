@@ -63,6 +63,8 @@ private:
 /// than those of the plan, if any.
 bool needsWeights(const plan::PlanT &plan, const plan::StateT &state,
                   bool areGiven);
+/// Whether any state's may be in files that are given.
+bool takesWeights(const plan::PlanT &plan);
 
 } // namespace fsdp
 
