@@ -212,15 +212,14 @@ void Session::Impl::initialize(const SessionOptions &options) {
     return !checkpoint || !checkpoint->has(state);
   };
   std::optional<WeightReader> weights;
-  if (std::ranges::any_of(plan.states, [&](const auto &state) {
-        return needsWeights(plan, *state, !options.weightsPaths.empty()) &&
-               needsValue(*state);
-      }))
+  if (needsWeights(plan, needsValue, !options.weightsPaths.empty()))
     weights.emplace(plan, options.artifactFolder, options.weightsPaths,
                     options.allowMissingValues);
   std::optional<RecordChecks> checks;
   if (model)
-    checks.emplace(plan, *model, needsValue);
+    checks.emplace(plan, *model, [&](const plan::StateT &state) {
+      return needsValue(state) && !(weights && weights->has(state));
+    });
   loadStates(plan, place.fabric.rank(), place.arenas, model ? &*model : nullptr,
              weights ? &*weights : nullptr, needsValue,
              checks ? &*checks : nullptr, &place.fabric);

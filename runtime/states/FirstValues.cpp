@@ -189,7 +189,7 @@ void FirstValues::readBlocks(const Region &region,
 }
 
 void FirstValues::finish(uint64_t first, uint64_t count, char *data) const {
-  if (checks && state.source && state.source->strides.empty())
+  if (checks && state.source && state.source->strides.empty() && !isOfWeights())
     checks->note(state, first * element, count * element, data);
   if (const MergedDelta *taken = starts ? starts->findTaken(state) : nullptr)
     taken->addTo(
@@ -213,7 +213,7 @@ void FirstValues::readRun(uint64_t first, uint64_t count, char *to) const {
                 count * element);
     return;
   }
-  if (weights && weights->has(state))
+  if (isOfWeights())
     return weights->readElements(state, first, count, to);
   if (state.source && !state.source->strides.empty())
     return readStrided(first, count, to);

@@ -57,6 +57,9 @@ private:
   /// Tells `checks` of what was read, and makes the first value of it.
   void finish(uint64_t first, uint64_t count, char *data) const;
 
+  /// Whether weights files have it, whatever else says where it begins.
+  bool isOfWeights() const { return weights && weights->has(state); }
+
   const plan::PlanT &plan;
   const plan::StateT &state;
   const ModelFile *model;

@@ -22,22 +22,28 @@ using namespace fsdp;
 /// What is read at once where types differ.
 static constexpr uint64_t kBlockElements = 1 << 20;
 
-/// An adapter that the compiler put in begins anew, unless files have it.
+/// What is trained beside adapters that the compiler put in, and these, begin
+/// with what a folder of PEFT's has of them.
 static bool mayBegin(const plan::PlanT &plan, const plan::StateT &state) {
-  return plan.adapter_settings && isOfAdapter(state.name) &&
-         state.role != plan::Role::optimizer && !state.weight &&
+  bool isTrained =
+      state.role == plan::Role::parameter ||
+      (state.role == plan::Role::frozen && isOfAdapter(state.name));
+  return plan.adapter_settings && isTrained && !state.weight &&
          state.layout != plan::Layout::flat;
 }
 
-bool fsdp::needsWeights(const plan::PlanT &plan, const plan::StateT &state,
-                        bool areGiven) {
-  return state.weight || (areGiven && mayBegin(plan, state));
+bool fsdp::needsWeights(
+    const plan::PlanT &plan,
+    const std::function<bool(const plan::StateT &)> &isWanted, bool areGiven) {
+  return std::ranges::any_of(plan.states, [&](const auto &state) {
+    return (state->weight || (areGiven && mayBegin(plan, *state))) &&
+           isWanted(*state);
+  });
 }
 
 bool fsdp::takesWeights(const plan::PlanT &plan) {
-  return std::ranges::any_of(plan.states, [&](const auto &state) {
-    return needsWeights(plan, *state, /*areGiven=*/true);
-  });
+  return needsWeights(
+      plan, [](const plan::StateT &) { return true; }, /*areGiven=*/true);
 }
 
 WeightReader::WeightReader(const plan::PlanT &plan, const std::string &folder,
@@ -142,7 +148,7 @@ void WeightReader::take(const plan::PlanT &plan, const plan::StateT &state,
   sources[&state] = {file.get(), tensor.stored->offset, tensor.stored->dtype};
 }
 
-/// By the names of PEFT's folders, or their own.
+/// By the names of PEFT's folders; adapters by their own as well.
 void WeightReader::findAdapters(const plan::PlanT &plan,
                                 const WeightFiles &weights) {
   for (const auto &state : plan.states) {
@@ -151,7 +157,7 @@ void WeightReader::findAdapters(const plan::PlanT &plan,
     for (const std::string &name :
          {std::string(kPeftPrefix) + state->name, state->name}) {
       const WeightFiles::Tensor *tensor = weights.find(name);
-      if (!tensor)
+      if (!tensor || (name == state->name && !isOfAdapter(name)))
         continue;
       if (state->initializer &&
           state->initializer->kind == plan::InitKind::pissa)

@@ -9,6 +9,7 @@
 #include "support/ReadOnlyFile.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -59,9 +60,10 @@ private:
   std::map<const plan::StateT *, Source> sources;
 };
 
-/// Whether the state's first value may be in weights files; `areGiven`: others
-/// than those of the plan, if any.
-bool needsWeights(const plan::PlanT &plan, const plan::StateT &state,
+/// Whether first values of states that `isWanted` may be in weights files;
+/// `areGiven`: others than those of the plan, if any.
+bool needsWeights(const plan::PlanT &plan,
+                  const std::function<bool(const plan::StateT &)> &isWanted,
                   bool areGiven);
 /// Whether any state's may be in files that are given.
 bool takesWeights(const plan::PlanT &plan);
