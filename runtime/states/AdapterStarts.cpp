@@ -6,6 +6,7 @@
 #include "plan/Quantized.h"
 #include "plan/Shape.h"
 #include "runtime/device/DTypes.h"
+#include "runtime/states/MergedStates.h"
 #include "runtime/weights/Initializer.h"
 #include "support/Error.h"
 
@@ -42,10 +43,8 @@ bool fsdp::needsAdapterStarts(const plan::PlanT &plan) {
 static std::vector<const plan::StateT *>
 listStates(const plan::PlanT &plan, const plan::AdapterT &adapter) {
   std::vector<const plan::StateT *> all;
-  for (int64_t index :
-       {int64_t(adapter.down), int64_t(adapter.up), int64_t(adapter.magnitude),
-        int64_t(adapter.first_down), int64_t(adapter.first_up)})
-    if (index >= 0 && isOfBase(*plan.states[index]))
+  for (size_t index : statesOf(adapter))
+    if (isOfBase(*plan.states[index]))
       all.push_back(plan.states[index].get());
   return all;
 }

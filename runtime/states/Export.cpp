@@ -306,7 +306,9 @@ void Exporter::store(const Entry &entry, const Run &run) {
   std::string_view bytes = run.bytes;
   std::unique_ptr<char[]> sums;
   if (auto delta = deltas.find(entry.state); delta != deltas.end()) {
-    plan::DType dtype = modelDType(*entry.state);
+    // As it is held, unless codes have become numbers.
+    plan::DType dtype =
+        entry.state->quantized ? modelDType(*entry.state) : entry.state->dtype;
     uint64_t element = dtypeBytes(dtype);
     sums = std::make_unique<char[]>(bytes.size());
     std::memcpy(sums.get(), bytes.data(), bytes.size());

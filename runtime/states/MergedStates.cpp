@@ -21,6 +21,14 @@ std::vector<std::string> fsdp::namesOf(const plan::StateT &state) {
   return names;
 }
 
+std::vector<size_t> fsdp::statesOf(const plan::AdapterT &adapter) {
+  std::vector<size_t> states{adapter.down, adapter.up};
+  for (int32_t each : {adapter.magnitude, adapter.first_down, adapter.first_up})
+    if (each >= 0)
+      states.push_back(static_cast<size_t>(each));
+  return states;
+}
+
 namespace {
 
 using Components = std::vector<std::string>;
@@ -107,12 +115,8 @@ std::vector<ExportedState> fsdp::listMerged(const plan::PlanT &plan) {
   std::set<size_t> merged;
   for (const auto &adapter : plan.adapters) {
     bases[adapter->base] = adapter.get();
-    for (int64_t index :
-         {int64_t(adapter->down), int64_t(adapter->up),
-          int64_t(adapter->magnitude), int64_t(adapter->first_down),
-          int64_t(adapter->first_up)})
-      if (index >= 0)
-        merged.insert(static_cast<size_t>(index));
+    for (size_t index : statesOf(*adapter))
+      merged.insert(index);
   }
   WrapperNames wrappers(plan);
   std::vector<ExportedState> all;

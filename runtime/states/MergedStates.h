@@ -15,6 +15,9 @@ namespace fsdp {
 /// Its own name, and those of what is tied to it.
 std::vector<std::string> namesOf(const plan::StateT &state);
 
+/// Numbers of the states that an adapter has beside its base, in one order.
+std::vector<size_t> statesOf(const plan::AdapterT &adapter);
+
 /// A state as an export writes it.
 struct ExportedState {
   size_t state; ///< into PlanT::states
