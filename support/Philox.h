@@ -13,16 +13,12 @@
 #ifndef FSDP_SUPPORT_PHILOX_H
 #define FSDP_SUPPORT_PHILOX_H
 
+#include "support/HostDevice.h"
+
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
-
-#ifdef __CUDACC__
-#define FSDP_HOST_DEVICE __host__ __device__
-#else
-#define FSDP_HOST_DEVICE
-#endif
 
 namespace fsdp::philox {
 

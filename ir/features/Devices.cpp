@@ -15,7 +15,6 @@ std::span<const Device> fsdp::getDevices() {
        .sumsWider = true,
        .readsBlockCodes = true,
        .multipliesFloat8 = true,
-       .updatesCodes = true,
        .alignment = 1},
       // NCCL sums while it moves; it and kernels move 16 bytes at a time.
       {.name = "cuda", .kernels = KernelTable::Cuda},

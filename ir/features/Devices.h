@@ -30,9 +30,6 @@ struct Device {
   bool readsBlockCodes = false;
   /// Products take operands in eight bits as they lie.
   bool multipliesFloat8 = false;
-  /// Updates take moments, and round parameters, in other ways than
-  /// torch.optim.
-  bool updatesCodes = false;
   /// Parts of a flat bucket that start at multiples of so many bytes move and
   /// compute much faster.
   int64_t alignment = 16;

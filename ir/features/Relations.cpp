@@ -106,9 +106,6 @@ using enum Feature;
 constexpr const char *kTogether = "'tp' and 'cp' are";
 constexpr const char *kOfGrain =
     ": several ranks would have summands of one grain";
-constexpr const char *kOnHost =
-    "{0} is computed on the host alone, and not with {1}; leave it out, or "
-    "set fsdp_config.offload_optimizer";
 
 const std::vector<Relation> kRelations = {
     // What nobody has built, or shown.
@@ -133,10 +130,6 @@ const std::vector<Relation> kRelations = {
             ", for which no code of theirs is made"),
     without(LocalIgnored, ContextParallel,
             ", whose ranks have summands of one gradient"),
-    needs({StateDType, UpdatesNoCodes, UpdateOnHost},
-          ErrorId::ConfigNotSupported, kOnHost),
-    needs({StochasticRounding, UpdatesNoCodes, UpdateOnHost},
-          ErrorId::ConfigNotSupported, kOnHost),
     unsupported({SequenceParallel, ContextParallel},
                 "sequence_parallel: expected false with {1}, which cuts the "
                 "sequence already"),

@@ -12,6 +12,7 @@
 #include "runtime/cuda/Kernels.h"
 #include "runtime/cuda/Memory.h"
 #include "runtime/cuda/Streams.h"
+#include "runtime/cuda/UpdateTables.h"
 #include "runtime/cuda/Workspaces.h"
 #include "runtime/device/NumberReader.h"
 #include "runtime/device/StreamAheadWriter.h"
@@ -90,6 +91,10 @@ public:
 
   std::unique_ptr<Instruction> prepareDraw(Preparation &p,
                                            const plan::DrawT &op) override;
+  std::unique_ptr<Instruction> prepareUpdate(PreparedUpdate update) override {
+    return makeUpdateOnDevice(std::move(update), cudaMemory,
+                              streams->compute());
+  }
   GpuKernels *kernels() override;
   StreamHandle computeStream() override { return streams->compute(); }
   double readNumber(const at::Tensor &tensor) override {

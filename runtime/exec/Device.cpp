@@ -3,6 +3,9 @@
 
 #include "runtime/exec/Device.h"
 
+#include "runtime/exec/BlockUpdates.h"
+#include "runtime/exec/Instruction.h"
+
 #include <ATen/core/Tensor.h>
 
 using namespace fsdp;
@@ -10,6 +13,10 @@ using namespace fsdp;
 Memory &Device::besideMemory(bool) { return hostMemory(); }
 
 std::unique_ptr<AheadWriter> Device::makeAheadWriter() { return nullptr; }
+
+std::unique_ptr<Instruction> Device::prepareUpdate(PreparedUpdate) {
+  return nullptr;
+}
 
 std::vector<double> Device::readNumbers(std::span<const at::Tensor> tensors) {
   std::vector<double> numbers;

@@ -36,6 +36,7 @@ class Instruction;
 class ProfileRecorder;
 class Witness;
 struct Preparation;
+struct PreparedUpdate;
 
 /// One rank's; used by its thread.
 class Device {
@@ -89,6 +90,10 @@ public:
   /// The device's own way to draw random numbers; null: it has none for these.
   virtual std::unique_ptr<Instruction> prepareDraw(Preparation &preparation,
                                                    const plan::DrawT &op) = 0;
+
+  /// The device's own update in blocks (BlockUpdates.h) of what is in its
+  /// memory; null: it has none.
+  virtual std::unique_ptr<Instruction> prepareUpdate(PreparedUpdate update);
 
   /// What programs of kernels become there (fsdp_config.kernels), on its
   /// compute stream; null: the host computes them.

@@ -4,7 +4,7 @@
 #ifndef FSDP_RUNTIME_OPTIMIZE_BLOCKSTORAGE_H
 #define FSDP_RUNTIME_OPTIMIZE_BLOCKSTORAGE_H
 
-#include "support/BlockCodes.h"
+#include "runtime/optimize/Elements.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -20,12 +20,8 @@ struct Block {
   alignas(64) float moments[2][kMost];
 };
 
-enum class Form { f32, bf16, f16, dynamicSigned, dynamicUnsigned, float8 };
-
 /// `isSigned`: of codes that are bytes. Throws c10::Error for other types.
 Form formOf(const at::Tensor &tensor, bool isSigned);
-bool isCode(Form form);
-int64_t bytesOf(Form form);
 
 /// `count` numbers, at most kMost. `scale` is that of codes, else 1.
 void readBlock(Form form, const char *from, int count, float scale, float *to);
@@ -34,9 +30,6 @@ void writeBlock(Form form, const float *from, int count, float scale, char *to);
 /// Up with the probability of what is cut off, which `random` exceeds then.
 void writeBf16AtRandom(const float *from, const uint16_t *random, int count,
                        uint16_t *to);
-
-/// The scale of a block whose greatest absolute value that is.
-float toScale(Form form, float greatest);
 
 /// The bits of the greatest absolute value, which order as the values do; of a
 /// NaN if one is.

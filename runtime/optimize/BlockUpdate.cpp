@@ -21,7 +21,8 @@ public:
   Updater(const UpdateRule &rule, const UpdateNumbers &numbers,
           const UpdatedTensor &tensor)
       : tensor(tensor), arithmetic(getArithmetic(rule.kind)),
-        coefficients(rule, numbers), paramForm(formOf(tensor.param, true)) {
+        coefficients(computeCoefficients(getNumbers(rule), numbers)),
+        paramForm(formOf(tensor.param, true)) {
     for (size_t i = 0; i < tensor.moments.size(); ++i)
       forms.push_back(formOf(tensor.moments[i], i == 0));
   }

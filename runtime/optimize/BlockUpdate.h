@@ -1,7 +1,7 @@
 //===- BlockUpdate.h - Optimizers in blocks ---------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// All optimizers on the CPU, in float32, for states and parameters that
+// All optimizers, in float32, for states and parameters that
 // are stored as something else: moments in bfloat16 or as codes
 // (support/BlockCodes.h), parameters that are rounded at random. The arithmetic
 // is that of LibTorch's fused kernels; each block is computed from what is
@@ -28,15 +28,21 @@ struct UpdatedTensor {
   at::Tensor param, grad;
   std::vector<at::Tensor> moments; ///< none, one or two
   std::vector<at::Tensor> scales;  ///< one for each moment, or none
-  std::vector<BlockPiece> pieces;
   /// New greatest values of the blocks, one tensor for each scale, where ranks
-  /// share blocks; else none.
+  /// share blocks, which are then the model's tensor's; else none.
   std::vector<at::Tensor> maxima;
-  /// Of what is rounded at random.
+  /// Where blocks are shared, and of what is rounded at random.
   std::vector<ElementRun> runs;
+  /// On the host (`cut`).
+  std::vector<BlockPiece> pieces;
+
+  void cut() {
+    pieces = maxima.empty() ? cutEvenly(param.numel()) : cutByWhole(runs);
+  }
 };
 
-/// Updates it in place. `seed`: bf16 parameters are rounded at random.
+/// Updates it in place, on the host. `seed`: bf16 parameters are rounded at
+/// random.
 void update(const UpdateRule &rule, const UpdateNumbers &numbers,
             const UpdatedTensor &tensor, std::optional<uint64_t> seed);
 

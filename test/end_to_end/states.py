@@ -217,8 +217,7 @@ def refusals(bin):
         assert done.returncode and "optimizer.exp_avg_int8." in done.stderr, done.stderr
         must_refuse(bin, folder, {
             "stochastic_rounding": {"optimizer": {**ADAMW, "stochastic_rounding": True}},
-            "one of": {"optimizer": {**ADAMW, "state_dtype": "int4"}},
-            "on the host alone": {"optimizer": {**ADAMW, "state_dtype": "int8"}, "device": "cuda"}})
+            "one of": {"optimizer": {**ADAMW, "state_dtype": "int4"}}})
     return case
 
 

@@ -3,7 +3,7 @@
 
 #include "runtime/exec/instructions/BlockUpdates.h"
 
-#include "runtime/optimize/BlockUpdate.h"
+#include "runtime/exec/BlockUpdates.h"
 #include "support/BlockCodes.h"
 #include "support/Error.h"
 
@@ -20,13 +20,6 @@ static std::vector<UpdatedTensor> listTensors(const Preparation &p,
                                               const plan::UpdateT &op,
                                               const at::Tensor &maxima) {
   size_t count = op.params.size();
-  for (size_t i = 0; i < count; ++i)
-    if (!p.deviceOf(op.params[i]).is_cpu())
-      throw Error(ErrorId::RuntimeUnsupported,
-                  "optimizer.state_dtype and optimizer.stochastic_rounding are "
-                  "computed on the host alone, and the artifact has them on a "
-                  "GPU; compile with fsdp_config.offload_optimizer, or "
-                  "without them");
   std::vector<UpdatedTensor> tensors;
   for (size_t i = 0; i < count; ++i) {
     UpdatedTensor tensor;
@@ -47,57 +40,85 @@ static std::vector<UpdatedTensor> listTensors(const Preparation &p,
     }
     if (tensor.param.numel() == 0)
       continue;
-    std::vector<ElementRun> runs;
     if (maxima.defined() || op.rounding)
-      runs = listRuns(p.plan, op.of[i], p.rank);
-    tensor.pieces =
-        maxima.defined() ? cutByWhole(runs) : cutEvenly(tensor.param.numel());
-    if (op.rounding)
-      tensor.runs = std::move(runs);
+      tensor.runs = listRuns(p.plan, op.of[i], p.rank);
     tensors.push_back(std::move(tensor));
   }
   return tensors;
 }
 
-namespace {
-
-/// Of a step: what tensors with one number hold.
-struct NumberOperands {
-  at::Tensor lr, step, gradScale, foundInf; ///< each may be undefined
-
-  NumberOperands(const Preparation &p, const plan::UpdateT &op)
-      : lr(valueOf(p, int32_t(op.lr))), step(valueOf(p, op.step)),
-        gradScale(valueOf(p, op.grad_scale)),
-        foundInf(valueOf(p, op.found_inf)) {}
-
-  UpdateNumbers read() const {
-    UpdateNumbers numbers;
-    if (lr.defined())
-      numbers.lr = lr.item<double>();
-    if (step.defined())
-      numbers.step = step.item<double>();
-    if (gradScale.defined())
-      numbers.gradScale = gradScale.item<float>();
-    return numbers;
-  }
-
-  bool leavesOut() const {
-    return foundInf.defined() && foundInf.item<float>() == 1;
-  }
-};
-
-UpdateRule getRule(const plan::UpdateT &op) {
+static PreparedUpdate makeUpdate(const Preparation &p, const plan::UpdateT &op,
+                                 const at::Tensor &maxima) {
   auto kind = OptimizerKind(op.kind);
-  return {kind, getFacts(kind).fromList(op.numbers)};
+  PreparedUpdate update;
+  update.rule = {kind, getFacts(kind).fromList(op.numbers)};
+  update.lr = valueOf(p, int32_t(op.lr));
+  update.step = valueOf(p, op.step);
+  update.gradScale = valueOf(p, op.grad_scale);
+  update.foundInf = valueOf(p, op.found_inf);
+  update.tensors = listTensors(p, op, maxima);
+  if (op.rounding)
+    update.seed = op.rounding_seed;
+  return update;
 }
 
-/// With gradients in row-major order.
-UpdatedTensor makeContiguous(UpdatedTensor tensor) {
-  tensor.grad = tensor.grad.contiguous();
-  return tensor;
+static UpdateNumbers readNumbers(const PreparedUpdate &update) {
+  UpdateNumbers numbers;
+  if (update.lr.defined())
+    numbers.lr = update.lr.item<double>();
+  if (update.step.defined())
+    numbers.step = update.step.item<double>();
+  if (update.gradScale.defined())
+    numbers.gradScale = update.gradScale.item<float>();
+  return numbers;
 }
 
-} // namespace
+/// Calls `function` with each tensor, its gradient in row-major order.
+template <typename Function>
+static void forEachTensor(const PreparedUpdate &update, Function function) {
+  for (const UpdatedTensor &tensor : update.tensors) {
+    if (tensor.grad.is_contiguous()) {
+      function(tensor);
+      continue;
+    }
+    UpdatedTensor copy = tensor;
+    copy.grad = tensor.grad.contiguous();
+    function(copy);
+  }
+}
+
+static void run(const PreparedUpdate &update) {
+  if (update.foundInf.defined() && update.foundInf.item<float>() == 1)
+    return;
+  UpdateNumbers numbers = readNumbers(update);
+  // What has no elements here has blocks elsewhere.
+  if (update.found.defined())
+    update.found.zero_();
+  forEachTensor(update, [&](const UpdatedTensor &tensor) {
+    if (update.found.defined())
+      findMaxima(update.rule, numbers, tensor);
+    else
+      fsdp::update(update.rule, numbers, tensor, update.seed);
+  });
+}
+
+/// Where the parameters are.
+static std::unique_ptr<Instruction> place(const Preparation &p,
+                                          const std::vector<uint32_t> &params,
+                                          PreparedUpdate update) {
+  if (!params.empty() && !p.deviceOf(params[0]).is_cpu()) {
+    if (auto own = p.device.prepareUpdate(std::move(update)))
+      return own;
+    throw Error(ErrorId::RuntimeUnsupported,
+                "optimizer.state_dtype and optimizer.stochastic_rounding are "
+                "not computed on this device; compile with "
+                "fsdp_config.offload_optimizer, or without them");
+  }
+  for (UpdatedTensor &tensor : update.tensors)
+    tensor.cut();
+  return makeComputation(p.memory,
+                         [update = std::move(update)] { run(update); });
+}
 
 bool fsdp::needsBlocks(const Preparation &p, const plan::UpdateT &op) {
   // LibTorch's round the last elements of a shard in another way.
@@ -109,40 +130,22 @@ bool fsdp::needsBlocks(const Preparation &p, const plan::UpdateT &op) {
 
 std::unique_ptr<Instruction> fsdp::prepareBlockUpdate(const Preparation &p,
                                                       const plan::UpdateT &op) {
-  return makeComputation(
-      p.memory,
-      [rule = getRule(op),
-       seed = op.rounding ? std::optional(op.rounding_seed) : std::nullopt,
-       numbers = NumberOperands(p, op),
-       tensors = listTensors(p, op, valueOf(p, op.maxima))] {
-        if (numbers.leavesOut())
-          return;
-        UpdateNumbers now = numbers.read();
-        for (const UpdatedTensor &tensor : tensors)
-          update(rule, now, makeContiguous(tensor), seed);
-      });
+  return place(p, op.params, makeUpdate(p, op, valueOf(p, op.maxima)));
 }
 
 std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
                                            const plan::BlockMaximaT &op) {
-  plan::UpdateT update;
-  update.kind = op.kind;
-  update.numbers = op.numbers;
-  update.params = op.params;
-  update.grads = op.grads;
-  update.moments = op.moments;
-  update.scales = op.scales;
-  update.of = op.of;
-  update.grad_scale = op.grad_scale;
-  NumberOperands numbers(p, update);
-  numbers.lr = at::Tensor(); // moments do not depend on it
-  at::Tensor output = p.values[op.output];
-  return makeComputation(p.memory, [rule = getRule(update), output, numbers,
-                                    tensors = listTensors(p, update, output)] {
-    // What has no elements here has blocks elsewhere.
-    output.zero_();
-    UpdateNumbers now = numbers.read();
-    for (const UpdatedTensor &tensor : tensors)
-      findMaxima(rule, now, makeContiguous(tensor));
-  });
+  plan::UpdateT same;
+  same.kind = op.kind;
+  same.numbers = op.numbers;
+  same.params = op.params;
+  same.grads = op.grads;
+  same.moments = op.moments;
+  same.scales = op.scales;
+  same.of = op.of;
+  same.grad_scale = op.grad_scale;
+  PreparedUpdate update = makeUpdate(p, same, p.values[op.output]);
+  update.lr = at::Tensor(); // moments do not depend on it
+  update.found = p.values[op.output];
+  return place(p, op.params, std::move(update));
 }

@@ -12,8 +12,7 @@ namespace fsdp {
 /// are, parameters are rounded at random, or bits may not depend on the cut.
 bool needsBlocks(const Preparation &p, const plan::UpdateT &op);
 
-/// Throws fsdp::Error (RuntimeUnsupported) for operands that are not on the
-/// CPU.
+/// Throws fsdp::Error (RuntimeUnsupported) for a device that has none.
 std::unique_ptr<Instruction> prepareBlockUpdate(const Preparation &p,
                                                 const plan::UpdateT &op);
 

@@ -77,12 +77,6 @@ module attributes {fsdp.parallel = #fsdp.parallel<cp = 2>, fsdp.step = #fsdp.ste
 
 // -----
 
-// expected-error @+1 {{'state_dtype' is computed on the host alone, and not with device: cuda; leave it out, or set fsdp_config.offload_optimizer}}
-module attributes {fsdp.device = "cuda", fsdp.optimizer = #fsdp.optimizer<state_dtype = int8>} {
-}
-
-// -----
-
 // expected-error @+1 {{'reduce_ignored_params: false' is not supported with mesh: {cp: 2}}}
 module attributes {fsdp.parallel = #fsdp.parallel<cp = 2>, fsdp.shards = #fsdp.shards<world = 2, keep_ignored_local = true>} {
 }

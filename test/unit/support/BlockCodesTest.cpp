@@ -15,13 +15,13 @@ using namespace fsdp;
 TEST(BlockCodes, ZeroBytesAreZeros) {
   EXPECT_EQ(getDynamicMap(true).values[0], 0);
   EXPECT_EQ(getDynamicMap(false).values[0], 0);
-  EXPECT_EQ(getFloat8Values()[0], 0);
+  EXPECT_EQ(getFloat8Map().values[0], 0);
 }
 
 TEST(BlockCodes, MapsHave256NumbersUpTo1) {
   for (bool isSigned : {false, true}) {
     const auto &values = getDynamicMap(isSigned).values;
-    std::set<float> numbers(values.begin(), values.end());
+    std::set<float> numbers(std::begin(values), std::end(values));
     EXPECT_EQ(numbers.size(), 256u);
     EXPECT_EQ(*numbers.rbegin(), 1);
     EXPECT_EQ(*numbers.begin() < 0, isSigned);
@@ -47,7 +47,7 @@ TEST(BlockCodes, AreBitsandbytesNumbers) {
 TEST(BlockCodes, NoCellHasTwoBorders) {
   for (bool isSigned : {false, true}) {
     const DynamicMap &map = getDynamicMap(isSigned);
-    for (size_t i = 0; i < map.cells.size(); ++i) {
+    for (size_t i = 0; i < std::size(map.cells); ++i) {
       auto begin = std::bit_cast<float>(
           (DynamicMap::kFirstCell + static_cast<uint32_t>(i)) << 16);
       auto end = std::bit_cast<float>(

@@ -157,6 +157,11 @@ TEST_F(Gpu, DrawsHaveTheHostsNumbers) {
   expectTheHostsDraws(kernels);
 }
 
+TEST_F(Gpu, UpdatesHaveTheHostsBits) {
+  ArenaKernels kernels(*memory, streams->compute());
+  expectTheHostsUpdates(kernels);
+}
+
 TEST_F(Gpu, CountsRiseByOne) {
   ArenaKernels kernels(*memory, streams->compute());
   expectCounts(kernels);

@@ -33,6 +33,10 @@ public:
 void expectTheHostsReductions(KernelMemory &memory);
 /// `drawOnDevice` gives `sample`'s numbers.
 void expectTheHostsDraws(KernelMemory &memory);
+/// `updateOnDevice` and `findMaximaOnDevice` give `update`'s and `findMaxima`'s
+/// bits: all optimizers and ways to store, aligned and not, rounded at random,
+/// blocks that ranks share, NaNs, infinities, zeros and the least numbers.
+void expectTheHostsUpdates(KernelMemory &memory);
 /// `raiseOnDevice` counts up from 0, in both places.
 void expectCounts(KernelMemory &memory);
 

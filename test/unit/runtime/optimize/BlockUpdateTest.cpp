@@ -90,7 +90,7 @@ TEST(BlockUpdate, StoresFloat8AsLibTorchDoes) {
   EXPECT_TRUE(at::equal(want.view(at::kByte).flatten(),
                         tensor.moments[0].view(at::kByte)));
   // And reads them as numbers.
-  const auto &values = getFloat8Values();
+  const auto &values = getFloat8Map().values;
   for (int byte = 0; byte < 256; ++byte) {
     auto want = static_cast<float>(c10::Float8_e4m3fn(
         static_cast<uint8_t>(byte), c10::Float8_e4m3fn::from_bits()));

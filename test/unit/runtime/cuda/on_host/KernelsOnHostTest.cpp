@@ -67,6 +67,10 @@ TEST_P(KernelsOnHost, DrawsHaveTheHostsNumbers) {
   expectTheHostsDraws(kernels);
 }
 
+TEST_P(KernelsOnHost, UpdatesHaveTheHostsBits) {
+  expectTheHostsUpdates(kernels);
+}
+
 TEST_P(KernelsOnHost, CountsRiseByOne) { expectCounts(kernels); }
 
 //===----------------------------------------------------------------------===//

@@ -31,6 +31,10 @@ using namespace fsdp::on_host;
 namespace {
 
 constexpr size_t kStackBytes = 256 << 10;
+constexpr unsigned kWarp = 32;
+
+/// Whom a thread waits for.
+enum class For { nobody, warp, block };
 
 /// A thread of a block, with a stack of its own.
 class Fiber {
@@ -39,7 +43,8 @@ public:
 
   void begin(const std::function<void()> &function) {
     body = &function;
-    state = State::ready;
+    isOver_ = false;
+    waits = For::nobody;
     getcontext(&own);
     own.uc_stack.ss_sp = stack.get();
     own.uc_stack.ss_size = kStackBytes;
@@ -56,18 +61,19 @@ public:
       std::rethrow_exception(std::exchange(error, nullptr));
   }
 
-  void pause() {
-    state = State::waiting;
+  void pause(For whom) {
+    waits = whom;
     leave();
   }
 
-  bool isOver() const { return state == State::over; }
+  bool isOver() const { return isOver_; }
+  bool isReady() const { return !isOver_ && waits == For::nobody; }
+
+  For waits = For::nobody;
 
   static Fiber *current;
 
 private:
-  enum class State { ready, waiting, over };
-
   static void enter() {
     Fiber &self = *current;
     self.arrived(nullptr);
@@ -76,15 +82,15 @@ private:
     } catch (...) {
       self.error = std::current_exception();
     }
-    self.state = State::over;
+    self.isOver_ = true;
     self.leave();
   }
 
   void leave() {
 #ifdef FSDP_ADDRESS_SANITIZER
     // Of a fiber that is over the sanitizer keeps nothing.
-    __sanitizer_start_switch_fiber(state == State::over ? nullptr : &fake,
-                                   outside, outsideBytes);
+    __sanitizer_start_switch_fiber(isOver_ ? nullptr : &fake, outside,
+                                   outsideBytes);
 #endif
     swapcontext(&own, &back);
     arrived(fake);
@@ -110,7 +116,7 @@ private:
 
   const std::unique_ptr<char[]> stack;
   const std::function<void()> *body = nullptr;
-  State state = State::ready;
+  bool isOver_ = false;
   std::exception_ptr error;
   ucontext_t own, back;
   // What the address sanitizer keeps for the stacks.
@@ -131,8 +137,28 @@ std::vector<unsigned> arrange(unsigned count) {
   return all;
 }
 
+using Fibers = std::vector<std::unique_ptr<Fiber>>;
+
+/// Lets threads go on if all of them wait for each other; false: they do not.
+bool release(Fibers &fibers, unsigned begin, unsigned end, For whom) {
+  auto first = fibers.begin() + begin, last = fibers.begin() + end;
+  if (!std::all_of(first, last, [&](const auto &fiber) {
+        return !fiber->isOver() && fiber->waits == whom;
+      }))
+    return false;
+  std::for_each(first, last, [](auto &fiber) { fiber->waits = For::nobody; });
+  return true;
+}
+
+bool releaseAll(Fibers &fibers, unsigned threads) {
+  bool any = release(fibers, 0, threads, For::block);
+  for (unsigned warp = 0; warp < threads; warp += kWarp)
+    any |= release(fibers, warp, std::min(warp + kWarp, threads), For::warp);
+  return any;
+}
+
 void runBlock(unsigned threads, const std::function<void()> &thread) {
-  static std::vector<std::unique_ptr<Fiber>> fibers;
+  static Fibers fibers;
   while (fibers.size() < threads)
     fibers.push_back(std::make_unique<Fiber>());
   std::vector<unsigned> first = arrange(threads);
@@ -140,6 +166,8 @@ void runBlock(unsigned threads, const std::function<void()> &thread) {
     fibers[index]->begin(thread);
   while (true) {
     for (unsigned index : first) {
+      if (!fibers[index]->isReady())
+        continue;
       threadIdx = dim3(index);
       fibers[index]->resume();
     }
@@ -148,17 +176,30 @@ void runBlock(unsigned threads, const std::function<void()> &thread) {
                       [](const auto &fiber) { return fiber->isOver(); });
     if (over == threads)
       return;
-    if (over != 0)
+    if (!releaseAll(fibers, threads))
       throw std::logic_error(
-          "__syncthreads: " + std::to_string(over) + " of " +
+          "__syncthreads or __shfl_xor_sync: " + std::to_string(over) + " of " +
           std::to_string(threads) +
-          " threads of a block ended without the others' barrier");
+          " threads of a block ended, and others wait for them or elsewhere");
   }
 }
 
 } // namespace
 
-void __syncthreads() { Fiber::current->pause(); }
+void __syncthreads() { Fiber::current->pause(For::block); }
+
+uint32_t __shfl_xor_sync(unsigned lanes, uint32_t value, int otherLane) {
+  static uint32_t values[1024];
+  if (lanes != 0xFFFFFFFF || otherLane < 0 || otherLane >= int(kWarp))
+    throw std::logic_error("__shfl_xor_sync: not of a whole warp");
+  unsigned own = threadIdx.x;
+  values[own] = value;
+  Fiber::current->pause(For::warp);
+  uint32_t theirs = values[own ^ unsigned(otherLane)];
+  // Nobody writes again before all have read.
+  Fiber::current->pause(For::warp);
+  return theirs;
+}
 
 cudaError_t fsdp::on_host::launch(const cudaLaunchConfig_t &config,
                                   const std::function<void()> &thread) {

@@ -6,8 +6,8 @@
 // thought about. A block's threads are fibers: one runs to its end or to the
 // next barrier before another does, in an order that tests choose, since
 // numbers must not depend on it. A barrier that not all threads of a block
-// reach fails the test. `__shared__` memory keeps what the last block left in
-// it.
+// reach, or an exchange that not all of a warp do, fails the test. `__shared__`
+// memory keeps what the last block left in it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,6 +22,7 @@
 #define __device__
 #define __host__
 #define __shared__ static
+#define __grid_constant__
 
 struct CUstream_st;
 using cudaStream_t = CUstream_st *;
@@ -35,6 +36,15 @@ inline dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 /// Waits until all threads of the block are there.
 void __syncthreads();
+
+/// Another lane's value, which all lanes of a warp are there for.
+uint32_t __shfl_xor_sync(unsigned lanes, uint32_t value, int otherLane);
+
+inline unsigned atomicMax(unsigned *to, unsigned value) {
+  unsigned before = *to;
+  *to = before < value ? value : before;
+  return before;
+}
 
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidConfiguration = 9 };
 inline const char *cudaGetErrorString(cudaError_t) {

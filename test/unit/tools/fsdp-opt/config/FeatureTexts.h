@@ -115,7 +115,6 @@ private:
     case Feature::OffloadParams:
       return {{"fsdp_config.offload_params", "true"}};
     case Feature::OffloadOptimizer:
-    case Feature::UpdateOnHost:
       return {{"fsdp_config.offload_optimizer", "true"}};
     case Feature::OffloadActivations:
       return {{"fsdp_config.activation_offloading", "true"}};

@@ -148,7 +148,6 @@ bool turnOn(Config &config, Feature feature) {
     config.offloadParams = true;
     return true;
   case Feature::OffloadOptimizer:
-  case Feature::UpdateOnHost:
     config.offloadOptimizer = true;
     return true;
   case Feature::OffloadActivations:
