@@ -17,7 +17,10 @@ std::span<const Device> fsdp::getDevices() {
        .multipliesFloat8 = true,
        .alignment = 1},
       // NCCL sums while it moves; it and kernels move 16 bytes at a time.
-      {.name = "cuda", .kernels = KernelTable::Cuda},
+      {.name = "cuda",
+       .kernels = KernelTable::Cuda,
+       .multipliesFloat8 = true,
+       .readsFloat8InOrder = true},
   };
   return all;
 }

@@ -28,8 +28,11 @@ struct Device {
   bool sumsWider = false;
   /// Kernels read frozen matrices in blocks of codes.
   bool readsBlockCodes = false;
-  /// Products take operands in eight bits as they lie.
+  /// Products take operands in eight bits.
   bool multipliesFloat8 = false;
+  /// They want what they sum to be contiguous, and sizes that are multiples of
+  /// 16.
+  bool readsFloat8InOrder = false;
   /// Parts of a flat bucket that start at multiples of so many bytes move and
   /// compute much faster.
   int64_t alignment = 16;
@@ -38,6 +41,9 @@ struct Device {
 /// GPUs of this compute capability, 10 * major + minor, and newer ones run
 /// programs of kernels of our own; so do all processors that artifacts are for.
 inline constexpr int kKernelCapability = 80;
+
+/// GPUs of this one and newer ones multiply numbers of eight bits.
+inline constexpr int kFloat8Capability = 89;
 
 std::span<const Device> getDevices();
 /// By what a module or an artifact was made for: "cuda:sm_90".

@@ -112,9 +112,10 @@ const std::vector<Relation> kRelations = {
     without(Float8, TensorParallel),
     without(Float8, ContextParallel),
     without(Float8, OffloadActivations),
-    unsupported({Float8, NoFloat8Products},
-                "{0} is not supported on GPUs, whose kernels want operands "
-                "of other layouts; leave it out, or compile for device: cpu"),
+    without(Float8, NoFloat8Products,
+            ", which multiplies no numbers of eight bits"),
+    without(Float8, GpuBeforeFloat8,
+            ", which multiplies no numbers of eight bits"),
     unsupported({Float8Gathers, OffloadParams},
                 "'float8' with {0} is not supported with {1}; leave one of "
                 "them out"),

@@ -12,6 +12,7 @@
 #include "passes/analysis/NamePatterns.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/States.h"
+#include "passes/analysis/Targets.h"
 #include "passes/analysis/TensorOps.h"
 #include "passes/shard/Float8Layers.h"
 #include "passes/shard/LowPrecision.h"
@@ -46,6 +47,14 @@ bool isEven(RankedTensorType weight) {
                       [](int64_t size) { return size % kSizeMultiple == 0; });
 }
 
+/// Those of a product, behind the bias if it has one.
+Value getLeft(const LayerProduct &product) {
+  return product.op->getOperand(product.op->getNumOperands() - 2);
+}
+Value getRight(const LayerProduct &product) {
+  return product.op->getOperand(product.op->getNumOperands() - 1);
+}
+
 /// A tensor in eight bits, and what it is to be multiplied by.
 struct Float8Value {
   Value data;
@@ -55,9 +64,10 @@ struct Float8Value {
 /// Rewrites the products of one program.
 class Float8Rewriter {
 public:
-  Float8Rewriter(func::FuncOp func, Float8Attr told)
+  Float8Rewriter(func::FuncOp func, Float8Attr told, bool readsInOrder)
       : func(func), told(told),
         byRow(told.getRecipe() == Float8Recipe::Rowwise),
+        readsInOrder(readsInOrder),
         e4m3(Float8E4M3FNType::get(func.getContext())),
         e5m2(Float8E5M2Type::get(func.getContext())),
         f32(Float32Type::get(func.getContext())) {}
@@ -66,16 +76,13 @@ public:
   void note(const LinearLayer &layer) {
     for (const LayerProduct &product : layer.products)
       if (product.kind == LinearProduct::Output)
-        inputs.insert({layer.path, Matrix(product.op->getOperand(
-                                              product.op->getNumOperands() - 2))
-                                       .base});
+        inputs.insert({layer.path, Matrix(getLeft(product)).base});
   }
 
   void rewrite(const LinearLayer &layer, const LayerProduct &product) {
     TensorOps ops(product.op);
     unsigned count = product.op->getNumOperands();
-    Matrix left(product.op->getOperand(count - 2)),
-        right(product.op->getOperand(count - 1));
+    Matrix left(getLeft(product)), right(getRight(product));
     bool isForward = product.kind == LinearProduct::Output;
     if (product.kind != LinearProduct::WeightGradient && told.getAllGather())
       right.base = getParameter(right.base);
@@ -93,7 +100,8 @@ public:
                              name(isLeftGradient, "input"));
     Float8Value b = quantize(ops, right, /*summed=*/0, isRightGradient,
                              name(isRightGradient, otherRight));
-    Value result = multiply(ops, a, b, getTensor(product.op->getResult(0)));
+    Value result =
+        multiply(ops, a, b, getTensor(product.op->getResult(0)), isForward);
     if (isForward && count == 3)
       result = ops.make("aten.add.Tensor", {result, product.op->getOperand(0)},
                         {}, getTensor(product.op->getResult(0)));
@@ -139,10 +147,24 @@ private:
     Float8Value &made = casts[{value.base, element, byRow ? dim : -1}];
     if (!made.data)
       made = cast(ops, value.base, element, dim, name);
-    if (!value.isTransposed)
-      return made;
-    return {ops.transpose(made.data),
-            byRow ? ops.transpose(made.inverse) : made.inverse};
+    // The base is in row-major order.
+    bool isInOrder = value.isTransposed == (summed == 0);
+    Value data = made.data;
+    if (readsInOrder && !isInOrder)
+      data =
+          value.isTransposed ? turn(ops, data) : ops.transpose(turn(ops, data));
+    else if (value.isTransposed)
+      data = ops.transpose(data);
+    return {data, byRow && value.isTransposed ? ops.transpose(made.inverse)
+                                              : made.inverse};
+  }
+
+  /// A copy of the transpose, in row-major order, once.
+  Value turn(TensorOps &ops, Value data) {
+    Value &made = turned[data];
+    if (!made)
+      made = ops.copy(ops.transpose(data));
+    return made;
   }
 
   Float8Value cast(TensorOps &ops, Value source, Type element, int64_t dim,
@@ -171,14 +193,21 @@ private:
     return {code, inverse};
   }
 
+  /// Forward's results may be summed faster, with fewer digits between, as
+  /// torchao's gemm_config_output says.
   Value multiply(TensorOps &ops, Float8Value a, Float8Value b,
-                 RankedTensorType type) {
+                 RankedTensorType type, bool isForward) {
     auto plain = RankedTensorType::get(type.getShape(), type.getElementType());
-    if (!byRow)
+    if (!byRow || readsInOrder) {
+      Builder &builder = ops.get();
+      SmallVector<NamedAttribute> arguments{builder.getNamedAttr(
+          "out_dtype", TypeAttr::get(type.getElementType()))};
+      if (readsInOrder && isForward)
+        arguments.push_back(
+            builder.getNamedAttr("use_fast_accum", builder.getBoolAttr(true)));
       return ops.make("aten._scaled_mm", {a.data, b.data, a.inverse, b.inverse},
-                      ops.get().getNamedAttr(
-                          "out_dtype", TypeAttr::get(type.getElementType())),
-                      plain);
+                      arguments, plain);
+    }
     auto wide = RankedTensorType::get(type.getShape(), f32);
     Value product =
         ops.make("aten.mm", {widen(ops, a.data), widen(ops, b.data)}, {}, wide);
@@ -198,15 +227,18 @@ private:
   func::FuncOp func;
   Float8Attr told;
   bool byRow;
+  bool readsInOrder; ///< products want what they sum to be contiguous
   FloatType e4m3, e5m2, f32;
   llvm::DenseSet<std::pair<StringRef, Value>> inputs;
   llvm::DenseMap<std::tuple<Value, Type, int64_t>, Float8Value> casts;
+  llvm::DenseMap<Value, Value> turned;
   CastList madeCasts;
 };
 
 struct Float8Linears final : fsdp::impl::Float8LinearsBase<Float8Linears> {
   void runOnOperation() override {
     told = getSetting<Float8Attr>(getOperation());
+    readsInOrder = getTarget(getOperation()).readsFloat8InOrder;
     if (told.getModules() && failed(run(getOperation())))
       signalPassFailure();
   }
@@ -225,11 +257,10 @@ private:
                                                                  paths.end()));
     if (isDone)
       return success();
-    return module.emitError("expected a linear layer in f32, bf16 or f16 whose "
-                            "sizes are multiples of ")
-           << kSizeMultiple
-           << " among those of float8's modules, found none; write "
-              "pad_inner_dim: true for layers of any size";
+    return module.emitError("expected a linear layer that can multiply numbers "
+                            "of eight bits among those of float8's modules, "
+                            "found none; of '")
+           << obstacle.first << "', " << obstacle.second;
   }
 
   bool isChosen(const LinearLayer &layer) const {
@@ -249,6 +280,24 @@ private:
     if (!told.getPad() && !isEven(type))
       return "the sizes of its weight are no multiples of 16; pad_inner_dim: "
              "true takes any";
+    return readsInOrder ? getObstacleOfKernels(layer) : "";
+  }
+
+  /// What GPUs' kernels want (LibTorch's ScaledBlas.cpp).
+  std::string getObstacleOfKernels(const LinearLayer &layer) const {
+    for (const LayerProduct &product : layer.products) {
+      RankedTensorType right = getTensor(getRight(product)),
+                       result = getTensor(product.op->getResult(0));
+      if (int64_t summed = right.getDimSize(0); summed % kSizeMultiple != 0)
+        return "one of its products sums " + std::to_string(summed) +
+               " numbers, and GPUs' sum a multiple of 16";
+      if (int64_t columns = right.getDimSize(1); columns % kSizeMultiple != 0)
+        return "one of its products has " + std::to_string(columns) +
+               " columns, and GPUs' have a multiple of 16";
+      if (told.getRecipe() == Float8Recipe::Rowwise &&
+          !result.getElementType().isBF16())
+        return "its products are no bfloat16, which GPUs' products of rows are";
+    }
     return {};
   }
 
@@ -260,7 +309,7 @@ private:
         findLinearLayers(func, states, isWanted);
     if (failed(layers))
       return failure();
-    Float8Rewriter rewriter(func, told);
+    Float8Rewriter rewriter(func, told, readsInOrder);
     SmallVector<std::pair<const LinearLayer *, LayerProduct>> products;
     for (const LinearLayer &layer : *layers) {
       paths.insert(layer.path);
@@ -272,8 +321,10 @@ private:
       if (!isChosen(layer))
         continue;
       explain(func, layer);
-      if (!getObstacle(layer).empty())
+      if (std::string found = getObstacle(layer); !found.empty()) {
+        obstacle = {layer.path, std::move(found)};
         continue;
+      }
       isDone = true;
       rewriter.note(layer);
       for (const LayerProduct &product : layer.products)
@@ -305,8 +356,10 @@ private:
   }
 
   Float8Attr told;
-  llvm::StringSet<> used;      ///< patterns that match a layer
-  std::set<std::string> paths; ///< of all linear layers
+  bool readsInOrder = false;
+  llvm::StringSet<> used;                       ///< patterns that match a layer
+  std::set<std::string> paths;                  ///< of all linear layers
+  std::pair<std::string, std::string> obstacle; ///< a layer's that stays
   bool isDone = false;
 };
 

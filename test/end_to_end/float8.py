@@ -245,7 +245,8 @@ def refusals(bin):
             "'float8' is not supported with mesh: {cp: 2}": {"float8": {}, "mesh": {"dp_shard": 1, "cp": 2}},
             "'float8' with 'enable_fsdp_float8_all_gather' is not supported with 'offload_params'": {"float8": {"enable_fsdp_float8_all_gather": True}, "offload_params": True},
             "'float8' is not supported with 'activation_offloading'": {"float8": {}, "activation_offloading": True},
-            "on GPUs": {"float8": {}, "device": "cuda"}})
+            "a GPU before sm_89": {"float8": {}, "device": "cuda", "cuda_arch": "sm_80"},
+            "GPUs' sum a multiple of 16": {"float8": {"modules": "net.blocks.*"}, "device": "cuda"}})
     return case
 
 

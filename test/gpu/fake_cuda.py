@@ -35,6 +35,9 @@ from fake_tensors import differences  # noqa: E402
 ARCHS = ("sm_80", "sm_90", "sm_100")
 BF16, F16 = ({"param_dtype": name, "reduce_dtype": "float32"} for name in ("bfloat16", "float16"))
 CONFIGS = {"zero3": {"reshard_after_forward": True}, "bf16": {"mixed_precision": BF16}, "ckpt": {"activation_checkpointing": True}}
+# Numbers of few bits, of models with sizes for them; products of such are from sm_89 on.
+NARROW = {"float8": {"float8": {}}, "float8 gathers": {"float8": {"enable_fsdp_float8_all_gather": True}, "mixed_precision": BF16},
+          "float8 rows": {"float8": {"recipe": "rowwise"}, "mixed_precision": BF16}}
 PRECISIONS = {"f32": {}, "bf16": {"mixed_precision": BF16}, "f16": {"mixed_precision": F16}}
 ORDERS = ("rows", "columns", "channels_last")
 # What a test with each change takes: of the zoo in float32 for one GPU; of both in bfloat16.
@@ -76,7 +79,7 @@ def check(bin, exports, name, label, arch, verdicts):
     def case(folder):
         verdicts[name, label, arch] = "FAIL"
         exports.copy(name, folder)
-        config = harness.make_config(2, **CONFIGS[label])
+        config = harness.make_config(2, **{**CONFIGS, **NARROW}[label])
         if words:
             try:
                 plan(bin, folder, config, device="cuda", cuda_arch=arch)
@@ -183,6 +186,7 @@ def main():
         wanted = [(name, "zero3", "sm_90") for name in MODELS] + [(name, "bf16", "sm_90") for name in LOWERED]
         wanted += [(name, "bf16" if i % 2 else "ckpt", ARCHS[i % 3]) for i, name in enumerate(layout_models.MODELS)]
         wanted += [("convnet", "bf16", "sm_100"), ("decoder", "bf16", "sm_90")]
+    wanted += [("even", label, arch) for label, arch in zip(NARROW, ("sm_89", "sm_90", "sm_100"))]
     verdicts = {}
     with tempfile.TemporaryDirectory() as folder:
         exports = Exports(pathlib.Path(folder), factories)

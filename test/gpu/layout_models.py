@@ -77,10 +77,17 @@ def experts(name):
     return made, {"input_ids": ids, "labels": ids.clone(), "use_cache": False}
 
 
+def even():
+    """Linear layers of which all products are of multiples of 16."""
+    net = nn.Sequential(nn.Embedding(64, 32), *(zoo.MlpBlock(32) for _ in range(2)), nn.Linear(32, 64))
+    return zoo.Classifier(net), {"x": torch.randint(0, 64, (2, 24)), "y": torch.randint(0, 64, (2, 24))}
+
+
 MODELS = {
     **{f"transformer_{order}": lambda first=first: (Transformer(first), sequences(first)) for order, first in (("batch_first", True), ("sequence_first", False))},
     **{f"attention_{order}{'_masked' * masked}": lambda first=first, masked=masked: (Attention(first, masked), sequences(first))
        for order, first in (("batch_first", True), ("sequence_first", False)) for masked in (False, True)},
+    "even": even,
     "grouped": zoo.grouped,
     "forms": zoo.forms,
     "t5": t5,

@@ -13,7 +13,7 @@ module attributes {fsdp.float8 = #fsdp.float8<modules = ["fc", "head"]>} {
 
 // -----
 
-// expected-error @+1 {{expected a linear layer in f32, bf16 or f16 whose sizes are multiples of 16 among those of float8's modules, found none}}
+// expected-error @+1 {{expected a linear layer that can multiply numbers of eight bits among those of float8's modules, found none; of 'fc', the sizes of its weight are no multiples of 16; pad_inner_dim: true takes any}}
 module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"]>} {
   fsdp.module "fc" class "Linear"
   fsdp.state frozen @fc.weight : tensor<16x15xf32>

@@ -119,6 +119,7 @@ private:
     case Feature::OffloadActivations:
       return {{"fsdp_config.activation_offloading", "true"}};
     case Feature::GpuBeforeKernels:
+    case Feature::GpuBeforeFloat8:
       return {{"device", "cuda"}, {"cuda_arch", "sm_75"}};
     case Feature::OwnKernels:
       return {{"fsdp_config.kernels", "on"}};

@@ -154,6 +154,7 @@ bool turnOn(Config &config, Feature feature) {
     config.offloadActivations = {"*"};
     return true;
   case Feature::GpuBeforeKernels:
+  case Feature::GpuBeforeFloat8:
     config.target.device = Target::Device::Cuda;
     config.target.capability = 75;
     config.divideInOptimizer = config.divideInOptimizer.value_or(false);
