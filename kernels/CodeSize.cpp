@@ -42,7 +42,9 @@ unsigned fsdp::costOf(const plan::KernelProgramT &program,
 }
 
 unsigned fsdp::costOfStore(plan::DType dtype) {
-  return dtype == plan::DType::f16 ? 26 : 10;
+  bool isFloat8 =
+      dtype == plan::DType::f8e4m3fn || dtype == plan::DType::f8e5m2;
+  return isFloat8 ? 30 : dtype == plan::DType::f16 ? 26 : 10;
 }
 
 /// What a loop computes for one vector of each of its segments.

@@ -214,6 +214,10 @@ static void write(DType dtype, void *at, int64_t index, Element value,
         uint16_t(std::bit_cast<uint32_t>(math.roundBf16(value.f)) >> 16));
   case DType::f16:
     return write(at, index, narrowHalf(math.roundF16(value.f)));
+  case DType::f8e4m3fn:
+  case DType::f8e5m2:
+    return write(at, index,
+                 uint8_t(math.toFloat8(value.f, dtype == DType::f8e4m3fn)));
   case DType::i64:
     return write(at, index, value.i);
   case DType::i32:

@@ -171,6 +171,32 @@ public:
         b.selectBits(b.isNan(x), b.bits(0x7fc00000, bits), result));
   }
 
+  /// The code of the nearest number of eight bits, in the lowest byte, ties to
+  /// even, as c10 converts: e4m3, whose numbers end at 448, or e5m2.
+  I toFloat8(F x, bool isE4m3) {
+    const unsigned cut = isE4m3 ? 20 : 21; // of f32's digits
+    const int32_t bias = isE4m3 ? 7 : 15;
+    I bits = b.asBits(x);
+    F size = abs(x);
+    I sized = b.asBits(size);
+    I odd = b.andBits(b.shiftRight(sized, cut), b.bits(1, bits));
+    I up = b.addBits(sized, b.addBits(odd, b.bits((1 << (cut - 1)) - 1, bits)));
+    I normal =
+        b.shiftRight(b.subBits(up, b.bits((127 - bias) << 23, bits)), cut);
+    // Below the least normal number an addition rounds where digits end.
+    F least = b.number(isE4m3 ? 0x1p-6f : 0x1p-14f, x);
+    F end = b.number(isE4m3 ? 0x1p14f : 0x1p7f, x);
+    I small = b.subBits(b.asBits(b.add(size, end)), b.asBits(end));
+    I code = b.selectBits(b.less(size, least), small, normal);
+    // A NaN, which e4m3 has for want of infinities, or infinite.
+    F last = b.number(isE4m3 ? 464 : 0x1.fffffep15f, x);
+    code = b.selectBits(b.less(last, size), b.bits(isE4m3 ? 0x7f : 0x7c, bits),
+                        code);
+    code =
+        b.orBits(code, b.andBits(b.shiftRight(bits, 24), b.bits(0x80, bits)));
+    return b.selectBits(b.isNan(x), b.bits(0x7f, bits), code);
+  }
+
 private:
   F polynomial(F x, std::initializer_list<float> coefficients) {
     auto next = coefficients.begin();

@@ -38,12 +38,19 @@ static bool isReduction(KernelOpKind kind) {
   return kind == KernelOpKind::sum_columns || kind == KernelOpKind::max_columns;
 }
 
-/// What an element becomes that is read; none: kernels do not read such.
+/// Of numbers that kernels write, and do not read.
+static bool isFloat8(DType dtype) {
+  return dtype == DType::f8e4m3fn || dtype == DType::f8e5m2;
+}
+
+/// What an element is in a kernel; none: kernels know no such.
 static std::optional<KernelType> typeOf(DType dtype) {
   switch (dtype) {
   case DType::f32:
   case DType::bf16:
   case DType::f16:
+  case DType::f8e4m3fn:
+  case DType::f8e5m2:
     return KernelType::f32;
   case DType::i64:
   case DType::i32:
@@ -110,7 +117,8 @@ private:
 void Check::checkOperand(size_t index) {
   const KernelOperandT &operand = *program.operands[index];
   std::string name = "operand " + std::to_string(index);
-  if (!typeOf(operand.dtype))
+  if (!typeOf(operand.dtype) ||
+      (isFloat8(operand.dtype) && operand.written == -1))
     return fail("has elements in " + name + " that kernels do not know");
   if (operand.row_strides.size() != program.rows.size())
     return fail("has not one stride for each dim of rows in " + name);
@@ -244,6 +252,8 @@ void Check::checkWritten(size_t index) {
     return fail("writes what is of another type or size to " + name);
   if (!takesRowSum(program, index))
     return checkApart(index);
+  if (isFloat8(operand.dtype))
+    fail("writes a sum over rows in eight bits to " + name);
   // One row for all, side by side.
   bool isRow = std::ranges::all_of(operand.row_strides,
                                    [](int64_t stride) { return stride == 0; });

@@ -115,6 +115,10 @@ llvm::Value *fsdp::narrow(Code &code, DType dtype, llvm::Value *value,
   }
   case DType::f16:
     return narrowHalf(code, isRounded ? value : math.roundF16(value));
+  case DType::f8e4m3fn:
+  case DType::f8e5m2:
+    return code.b.CreateTrunc(math.toFloat8(value, dtype == DType::f8e4m3fn),
+                              integers(code, 8, value));
   case DType::bool_:
     return code.b.CreateZExt(value, integers(code, 8, value));
   default:

@@ -19,6 +19,10 @@ std::optional<DType> fsdp::toKernelDType(Type element) {
     return DType::bf16;
   if (element.isF16())
     return DType::f16;
+  if (isa<Float8E4M3FNType>(element))
+    return DType::f8e4m3fn;
+  if (isa<Float8E5M2Type>(element))
+    return DType::f8e5m2;
   if (element.isInteger(1))
     return DType::bool_;
   if (element.isUnsignedInteger(8))
@@ -128,7 +132,7 @@ Term KernelCall::convert(Term term, DType to) {
 }
 
 bool KernelCall::canConvert(Term term, DType to) const {
-  return to == DType::bool_ || isFloat(to) ||
+  return to == DType::bool_ || isFloat(to) || isFloat8(to) ||
          (to == DType::i64 && builder.get(term).type != KernelType::f32);
 }
 
@@ -143,7 +147,7 @@ Term KernelCall::getConstant(StringRef name, DType type) {
 Term KernelCall::constant(double value, DType type) {
   if (type == DType::bool_)
     return builder.truth(value != 0);
-  if (!isFloat(type))
+  if (!isFloat(type) && !isFloat8(type))
     return builder.integer(static_cast<int64_t>(value));
   return builder.round(builder.number(value), type);
 }

@@ -13,13 +13,18 @@
 
 namespace fsdp {
 
-/// None for types that kernels neither read nor write.
+/// None for types that kernels neither read nor write; numbers of eight bits
+/// are only written.
 std::optional<plan::DType> toKernelDType(mlir::Type element);
 
 /// f32, bf16 or f16.
 inline bool isFloat(plan::DType type) {
   return type == plan::DType::f32 || type == plan::DType::bf16 ||
          type == plan::DType::f16;
+}
+/// Numbers inside; what is stored of them has the digits.
+inline bool isFloat8(plan::DType type) {
+  return type == plan::DType::f8e4m3fn || type == plan::DType::f8e5m2;
 }
 
 /// An operator, its operands as terms, and what it gives.

@@ -31,9 +31,10 @@ static bool isKnownType(Type type, bool isResult) {
   if (!tensor || !tensor.hasStaticShape() || tensor.getNumElements() == 0)
     return false;
   std::optional<plan::DType> dtype = toKernelDType(tensor.getElementType());
-  return dtype && (!isResult || *dtype == plan::DType::f32 ||
-                   *dtype == plan::DType::bf16 || *dtype == plan::DType::f16 ||
-                   *dtype == plan::DType::i64 || *dtype == plan::DType::bool_);
+  if (!dtype || !isResult)
+    return dtype && !isFloat8(*dtype);
+  return isFloat(*dtype) || isFloat8(*dtype) || *dtype == plan::DType::i64 ||
+         *dtype == plan::DType::bool_;
 }
 
 static bool hasKnownTypes(Operation *op) {

@@ -41,9 +41,14 @@ private:
     if (auto scale = dyn_cast<ScaleOp>(op))
       return makeScale(ops, scale);
     if (auto encode = dyn_cast<EncodeOp>(op)) {
-      Value wide = ops.cast(encode.getInput(), ops.get().getF32Type());
-      Value scaled = ops.make("aten.mul.Tensor", {wide, encode.getScale()}, {},
-                              getTensor(wide));
+      RankedTensorType type = getTensor(encode.getInput());
+      Value scale = encode.getScale();
+      // A factor with dims makes a product in f32 of what is narrower.
+      if (!type.getElementType().isF32() && getTensor(scale).getRank() == 0)
+        scale = ops.view(scale, {1});
+      Value scaled = ops.make(
+          "aten.mul.Tensor", {encode.getInput(), scale}, {},
+          RankedTensorType::get(type.getShape(), ops.get().getF32Type()));
       return ops.cast(scaled, encode.getCode().getType().getElementType());
     }
     if (auto decode = dyn_cast<DecodeOp>(op))

@@ -12,8 +12,8 @@
 // CHECK-NEXT:  %[[F:.+]] = aten.floor(%[[E]])
 // CHECK-NEXT:  %[[S:.+]] = aten.exp2(%[[F]])
 // CHECK-NEXT:  %[[I:.+]] = aten.reciprocal(%[[S]])
-// CHECK-NEXT:  %[[W:.+]] = aten._to_copy(%[[G]], dtype = f32) : (tensor<8x2xbf16>) -> tensor<8x2xf32>
-// CHECK-NEXT:  %[[P:.+]] = aten.mul.Tensor(%[[W]], %[[S]])
+// CHECK-NEXT:  %[[W:.+]] = aten.view(%[[S]], size = [1]) : (tensor<f32>) -> tensor<1xf32>
+// CHECK-NEXT:  %[[P:.+]] = aten.mul.Tensor(%[[G]], %[[W]]) : (tensor<8x2xbf16>, tensor<1xf32>) -> tensor<8x2xf32>
 // CHECK-NEXT:  %[[C:.+]] = aten._to_copy(%[[P]], dtype = f8E4M3FN) : (tensor<8x2xf32>) -> tensor<8x2xf8E4M3FN>
 // CHECK-NEXT:  %[[X:.+]] = aten.mul.Tensor(%[[T]], %[[I]]) : (tensor<2x2xf32>, tensor<f32>) -> tensor<2x2xf32>
 // CHECK-NEXT:  %[[Y:.+]] = aten.mul.Tensor(%[[X]], %[[I]])

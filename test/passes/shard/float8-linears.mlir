@@ -74,8 +74,7 @@ module attributes {fsdp.float8 = #fsdp.float8<modules = ["fc"]>} {
 // CHECK-SAME:    (%[[W:[^:]+]]: tensor<32x16xf32>
 // CHECK:         %[[B:.+]] = aten._to_copy(%[[W]], dtype = bf16)
 // CHECK:         aten.linalg_vector_norm(%[[B]], ord = 0x7FF0000000000000 : f64, dtype = f32)
-// CHECK:         %[[F:.+]] = aten._to_copy(%[[B]], dtype = f32)
-// CHECK-NEXT:    aten.mul.Tensor(%[[F]],
+// CHECK:         aten.mul.Tensor(%[[B]], %{{.+}}) : (tensor<32x16xbf16>, tensor<1xf32>) -> tensor<32x16xf32>
 // CHECK:         aten._scaled_mm({{.*}}, out_dtype = bf16) : {{.*}} -> tensor<8x32xbf16>
 module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"]>} {
   fsdp.module "fc" class "Linear"

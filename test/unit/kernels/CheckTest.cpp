@@ -57,6 +57,10 @@ const Wrong kWrong[] = {
          program.operands.push_back(
              std::make_unique<plan::KernelOperandT>(*program.operands[0]));
      }},
+    {"EightBitsRead", "elements in operand 0 that kernels do not know",
+     [](auto &program) { program.operands[0]->dtype = DType::f8e5m2; }},
+    {"EightBitsSummed", "writes a sum over rows in eight bits to operand 2",
+     [](auto &program) { program.operands[2]->dtype = DType::f8e4m3fn; }},
     {"NegativeRows", "rows of no valid number",
      [](auto &program) { program.rows[0] = -1; }},
     {"ManyRows", "rows of no valid number",

@@ -59,9 +59,9 @@ static void compare(const plan::KernelProgramT &program, uint64_t seed) {
 
 /// Stores a value as all that it may become.
 static void storeAll(ProgramBuilder &builder, uint32_t op) {
-  for (DType dtype :
-       {DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i16,
-        DType::i8, DType::u8, DType::bool_}) {
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f8e4m3fn,
+                      DType::f8e5m2, DType::i64, DType::i32, DType::i16,
+                      DType::i8, DType::u8, DType::bool_}) {
     builder.store(dtype, op);
     if (checkKernel(builder.program)) // of another type
       builder.program.operands.pop_back();

@@ -291,7 +291,10 @@ void Chance::addStore() {
     break;
   }
   int64_t stride = once(8) ? 2 + below(2) : 1;
-  builder.store(dtypeOf(value.type), op,
+  DType dtype = dtypeOf(value.type);
+  if (value.type == KernelType::f32 && once(6))
+    dtype = once(2) ? DType::f8e4m3fn : DType::f8e5m2;
+  builder.store(dtype, op,
                 strides(1 + (value.columns - 1) * uint64_t(stride), false),
                 stride);
 }
