@@ -109,8 +109,6 @@ constexpr const char *kOfGrain =
 
 const std::vector<Relation> kRelations = {
     // What nobody has built, or shown.
-    without(Float8, TensorParallel),
-    without(Float8, ContextParallel),
     without(Float8, OffloadActivations),
     without(Float8, NoFloat8Products,
             ", which multiplies no numbers of eight bits"),

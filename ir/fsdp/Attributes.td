@@ -66,8 +66,9 @@ def Fsdp_Parts : Fsdp_Struct<"Parts", "parts"> {
 def Fsdp_Placed : Fsdp_Attr<"Placed", "placed"> {
   let summary = "what each rank of a group has of a computed tensor";
   let description = [{
-    All of it (`whole`), an equal part along a dim (`shard`), or a summand of the
-    tensor (`partial`). `group` are the ranks that compute it together.
+    All of it (`whole`), an equal part along a dim (`shard`), a summand of the
+    tensor (`partial`), or numbers of which the greatest are it (`greatest`).
+    `group` are the ranks that compute it together.
 
     Example: `#fsdp.placed<shard dim 1 over #tp>`,
     `#fsdp.placed<shard dim 0 in #fsdp.parts<blocks = 2> over #cp>`

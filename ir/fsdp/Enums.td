@@ -176,9 +176,10 @@ def Fsdp_ParallelStyle
 
 def Fsdp_PlacedKind
     : Fsdp_Enum<"PlacedKind", "what a rank has of a tensor", [
-  I32EnumAttrCase<"Whole", 0, "whole">,    // all of it
-  I32EnumAttrCase<"Shard", 1, "shard">,    // an equal part of a dim
-  I32EnumAttrCase<"Partial", 2, "partial"> // a summand of its size
+  I32EnumAttrCase<"Whole", 0, "whole">,      // all of it
+  I32EnumAttrCase<"Shard", 1, "shard">,      // an equal part of a dim
+  I32EnumAttrCase<"Partial", 2, "partial">,  // a summand of its size
+  I32EnumAttrCase<"Greatest", 3, "greatest"> // of which the greatest are it
 ]>;
 
 def Fsdp_RecomputePolicy

@@ -102,7 +102,9 @@ private:
   }
 
   bool follow(Operation *reader) {
-    if (!aten::lookupSchema(reader))
+    if (isa<AmaxOp>(reader))
+      return true; // few numbers, which are exchanged
+    if (!aten::lookupSchema(reader) && !isa<EncodeOp>(reader))
       return false;
     if (reader->hasAttr(kClassesAttr)) {
       ends = true;
@@ -142,7 +144,7 @@ private:
     bool isMade = llvm::any_of(reader->getOperands(), [&](Value operand) {
       return places.contains(operand) && !isOfParameter(operand);
     });
-    if (!isMade && reader->getNumOperands() > 1 && !isProduct(reader))
+    if (!isMade && !isOfOne(reader) && !isProduct(reader))
       return false;
     for (auto [operand, place] :
          llvm::zip_equal(reader->getOperands(), cut.operands)) {
@@ -169,10 +171,15 @@ private:
     return true;
   }
 
+  /// Whether it makes something of its first operand alone, but for a scale.
+  static bool isOfOne(Operation *op) {
+    return op->getNumOperands() == 1 || isa<EncodeOp>(op);
+  }
+
   /// Whether views and casts of one parameter are all that made a value.
   bool isOfParameter(Value value) const {
     while (Operation *op = value.getDefiningOp()) {
-      if (op->getNumOperands() != 1)
+      if (!isOfOne(op))
         return false;
       value = op->getOperand(0);
     }
@@ -183,7 +190,7 @@ private:
   /// the view is at `at`; null if there is none.
   std::pair<StateOp, Place> traceBack(Value value, Place at) const {
     while (Operation *op = value.getDefiningOp()) {
-      if (op->getNumOperands() != 1 || !aten::lookupSchema(op))
+      if (!isOfOne(op) || (!aten::lookupSchema(op) && !isa<EncodeOp>(op)))
         return {{}, at};
       bool found = false;
       for (const Cut &cut : findCuts(WholeOp::ofCaptured(op), pieces))

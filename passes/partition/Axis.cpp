@@ -45,9 +45,10 @@ PartsAttr Axis::getParts(int64_t blocks) const {
 }
 
 PlacedAttr Axis::toAttr(Place place) const {
-  PlacedKind kind = place == kWholePlace     ? PlacedKind::Whole
-                    : place == kPartialPlace ? PlacedKind::Partial
-                                             : PlacedKind::Shard;
+  PlacedKind kind = place == kWholePlace      ? PlacedKind::Whole
+                    : place == kPartialPlace  ? PlacedKind::Partial
+                    : place == kGreatestPlace ? PlacedKind::Greatest
+                                              : PlacedKind::Shard;
   return PlacedAttr::get(
       group.getContext(), kind, std::max<int64_t>(place.dim, 0),
       place.isPart() ? getParts(place.blocks) : PartsAttr(), group);
@@ -58,6 +59,8 @@ Place Axis::toPlace(PlacedAttr placed) {
     return kWholePlace;
   if (placed.isPartial())
     return kPartialPlace;
+  if (placed.getKind() == PlacedKind::Greatest)
+    return kGreatestPlace;
   return toPlace(placed.getDim(), placed.getParts());
 }
 

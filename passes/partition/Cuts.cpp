@@ -58,8 +58,10 @@ static const llvm::StringMap<Family> &getFamilies() {
           family.within = rule;
       }
     };
-    add(cuts::addPointwise, {"_to_copy", "zeros_like", "ones_like", "full_like",
-                             "empty_like", "lift_fresh", "fill.Scalar"});
+    add(cuts::addPointwise,
+        {"_to_copy", "zeros_like", "ones_like", "full_like", "empty_like",
+         "lift_fresh", "fill.Scalar", "fsdp.scale", "fsdp.encode"});
+    add(cuts::addGreatest, {"fsdp.amax"});
     add(cuts::addViews, {"t", "transpose.int", "permute", "unsqueeze",
                          "squeeze", "squeeze.dim", "squeeze.dims", "select.int",
                          "slice.Tensor", "split.Tensor", "split_with_sizes",
@@ -71,7 +73,7 @@ static const llvm::StringMap<Family> &getFamilies() {
     add(cuts::addJoins,
         {"cat", "stack", "slice_backward", "select_backward", "constant_pad_nd",
          "new_zeros", "new_ones", "new_full", "new_empty"});
-    add(cuts::addProducts, {"mm", "addmm", "bmm", "baddbmm"});
+    add(cuts::addProducts, {"mm", "addmm", "bmm", "baddbmm", "_scaled_mm"});
     add(cuts::addAttention,
         {"_scaled_dot_product_flash_attention_for_cpu",
          "_scaled_dot_product_flash_attention_for_cpu_backward",
@@ -132,7 +134,7 @@ bool fsdp::addsToFirst(Operation *op) {
 static bool isEven(ArrayRef<Place> places, ArrayRef<RankedTensorType> types,
                    const Pieces &pieces) {
   for (auto [place, type] : llvm::zip_equal(places, types)) {
-    if (place == kWholePlace || place == kAnyPlace)
+    if (place == kWholePlace || place == kAnyPlace || place == kGreatestPlace)
       continue;
     if (!type)
       return false;

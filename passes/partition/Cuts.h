@@ -25,10 +25,12 @@ struct Place {
   bool isPart() const { return dim >= 0; }
   bool operator==(const Place &) const = default;
 };
-inline constexpr Place kWholePlace = -1;   ///< all of it
-inline constexpr Place kPartialPlace = -2; ///< a summand of it
-inline constexpr Place kAnyPlace = -3;     ///< of an operand whose values
-                                           ///< nothing reads
+inline constexpr Place kWholePlace = -1;    ///< all of it
+inline constexpr Place kPartialPlace = -2;  ///< a summand of it
+inline constexpr Place kAnyPlace = -3;      ///< of an operand whose values
+                                            ///< nothing reads
+inline constexpr Place kGreatestPlace = -4; ///< numbers of which the greatest
+                                            ///< are it
 
 /// How dims are cut by the ranks of an axis.
 struct Pieces {
@@ -103,6 +105,8 @@ void addProducts(const WholeOp &op, std::vector<Cut> &cuts);
 void addAttention(const WholeOp &op, const Pieces &pieces,
                   std::vector<Cut> &cuts);
 void addReductions(const WholeOp &op, std::vector<Cut> &cuts);
+/// Greatest values of parts, of which the greatest are the whole's.
+void addGreatest(const WholeOp &op, std::vector<Cut> &cuts);
 void addAlongOthers(const WholeOp &op, std::vector<Cut> &cuts);
 void addNorms(const WholeOp &op, std::vector<Cut> &cuts);
 void addEmbeddings(const WholeOp &op, std::vector<Cut> &cuts);

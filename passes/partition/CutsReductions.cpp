@@ -41,6 +41,14 @@ void cuts::addReductions(const WholeOp &op, std::vector<Cut> &cuts) {
     addPartial(op, cuts);
 }
 
+void cuts::addGreatest(const WholeOp &op, std::vector<Cut> &cuts) {
+  auto along = op.property ? op.property.getAs<IntegerAttr>("dim") : nullptr;
+  for (int64_t dim = 0; dim < op.operands.front().getRank(); ++dim) {
+    bool isKept = along && along.getInt() != dim;
+    cuts.push_back({{dim}, {isKept ? Place(dim) : kGreatestPlace}});
+  }
+}
+
 /// What works along one dim leaves the others alone.
 void cuts::addAlongOthers(const WholeOp &op, std::vector<Cut> &cuts) {
   int64_t rank = op.operands.front().getRank();

@@ -256,7 +256,8 @@ Operation *PlacedValues::buildPart(OpBuilder &builder, Operation &op,
   OperationState state(op.getLoc(), op.getName());
   state.addOperands(operands);
   state.addTypes(*types);
-  state.propertiesAttr = localizeStatics(whole, cut, axis.getRanks());
+  if (op.getPropertiesStorageSize() != 0)
+    state.propertiesAttr = localizeStatics(whole, cut, axis.getRanks());
   Operation *part = builder.create(state);
   for (NamedAttribute attr : op.getDiscardableAttrs())
     part->setDiscardableAttr(attr.getName(), attr.getValue());

@@ -20,12 +20,15 @@ std::optional<int64_t> fsdp::getTransferBytes(RankedTensorType whole,
                                               int64_t ranks) {
   if (from == to || to == kAnyPlace || (from == kWholePlace && to.isPart()))
     return 0;
+  // Nobody has greatest values of parts of what all have.
+  if (to == kGreatestPlace || (from == kGreatestPlace && to != kWholePlace))
+    return std::nullopt;
   if (to == kPartialPlace)
     return from == kWholePlace ? std::optional<int64_t>(0) : std::nullopt;
   int64_t bytes = whole.getNumElements() *
                   aten::getElementBytes(whole.getElementType()) * (ranks - 1) /
                   ranks;
-  return from == kPartialPlace && to == kWholePlace ? 2 * bytes : bytes;
+  return !from.isPart() && to == kWholePlace ? 2 * bytes : bytes;
 }
 
 Value fsdp::copyInOrder(OpBuilder &builder, Location loc, Value value) {
@@ -81,8 +84,10 @@ PlacedValue fsdp::redistribute(OpBuilder &builder, Location loc,
     return RankedTensorType::get(shape, moved.getElementType());
   };
   Value result;
-  if (from == kPartialPlace && to == kWholePlace)
-    result = AllReduceOp::create(builder, loc, moved, input, Reduction::Sum,
+  if (!from.isPart() && from != kWholePlace && to == kWholePlace)
+    result = AllReduceOp::create(builder, loc, moved, input,
+                                 from == kGreatestPlace ? Reduction::Max
+                                                        : Reduction::Sum,
                                  group, FlatSymbolRefAttr(), Purpose::Step);
   else if (from == kPartialPlace) {
     auto scatter = ReduceScatterOp::create(

@@ -25,6 +25,8 @@ namespace {
 std::string describe(Place place) {
   if (place == kPartialPlace)
     return "a summand";
+  if (place == kGreatestPlace)
+    return "the greatest values of its part";
   if (place == kWholePlace)
     return "the whole";
   std::string text = "a part along dim " + std::to_string(place.dim);
@@ -91,8 +93,10 @@ private:
 
   /// What an exchange takes and leaves.
   static std::pair<Place, Place> getMove(Operation &op) {
-    if (isa<AllReduceOp>(op))
-      return {kPartialPlace, kWholePlace};
+    if (auto reduce = dyn_cast<AllReduceOp>(op))
+      return {reduce.getReduction() == Reduction::Max ? kGreatestPlace
+                                                      : kPartialPlace,
+              kWholePlace};
     if (isa<SummandOp>(op))
       return {kWholePlace, kPartialPlace};
     if (auto gather = dyn_cast<AllGatherOp>(op))
@@ -113,8 +117,9 @@ private:
              << group.getName().getValue() << "' to have " << describe(from)
              << " of its operand, found " << describe(getPlace(operand));
     if (auto reduction = dyn_cast<ReductionOpInterface>(op);
-        reduction && (reduction.getReduction() != Reduction::Sum ||
-                      reduction.getScale() != double(ranks)))
+        reduction && from == kPartialPlace &&
+        (reduction.getReduction() != Reduction::Sum ||
+         reduction.getScale() != double(ranks)))
       return op.emitOpError("expects a sum without divisors of what ranks of '")
              << group.getName().getValue() << "' compute together";
     RankedTensorType whole = getWholeType(operand);
@@ -243,6 +248,8 @@ private:
 
   LogicalResult verifyStatics(Operation &op, const WholeOp &whole,
                               const Cut &cut) const {
+    if (op.getPropertiesStorageSize() == 0)
+      return success();
     DictionaryAttr expected = localizeStatics(whole, cut, ranks);
     Attribute found = aten::lookupSchema(&op)
                           ? Attribute(aten::getProperty(&op))

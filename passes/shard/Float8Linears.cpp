@@ -167,9 +167,26 @@ private:
     return made;
   }
 
+  /// What `value` is a reshape of, both in row-major order.
+  static Value getOrigin(Value value) {
+    while (Operation *op = value.getDefiningOp()) {
+      StringRef made = op->getName().getStringRef();
+      if ((made != "aten.view" && made != "aten._unsafe_view") ||
+          !aten::isContiguous(getTensor(op->getOperand(0))))
+        break;
+      value = op->getOperand(0);
+    }
+    return value;
+  }
+
   Float8Value cast(TensorOps &ops, Value source, Type element, int64_t dim,
                    StringRef name) {
     source = ops.copy(source);
+    ArrayRef<int64_t> shape = getTensor(source).getShape();
+    // Where ranks have parts of a sequence, which rows of all are no part of,
+    // what travels for these is cast already.
+    if (!byRow)
+      source = getOrigin(source);
     RankedTensorType type = getTensor(source);
     madeCasts.add(name, type.getElementType(), element);
     SmallVector<int64_t> scales;
@@ -190,7 +207,7 @@ private:
     Value code = EncodeOp::create(
         at, ops.getLoc(), RankedTensorType::get(type.getShape(), element),
         source, scale);
-    return {code, inverse};
+    return {ops.view(code, shape), inverse};
   }
 
   /// Forward's results may be summed faster, with fewer digits between, as
@@ -239,6 +256,8 @@ struct Float8Linears final : fsdp::impl::Float8LinearsBase<Float8Linears> {
   void runOnOperation() override {
     told = getSetting<Float8Attr>(getOperation());
     readsInOrder = getTarget(getOperation()).readsFloat8InOrder;
+    auto parallel = getSetting<ParallelAttr>(getOperation());
+    together = parallel.getTp() * parallel.getCp();
     if (told.getModules() && failed(run(getOperation())))
       signalPassFailure();
   }
@@ -285,15 +304,19 @@ private:
 
   /// What GPUs' kernels want (LibTorch's ScaledBlas.cpp).
   std::string getObstacleOfKernels(const LinearLayer &layer) const {
+    // Ranks that compute a step together may have parts of each.
+    int64_t multiple = kSizeMultiple * together;
     for (const LayerProduct &product : layer.products) {
       RankedTensorType right = getTensor(getRight(product)),
                        result = getTensor(product.op->getResult(0));
-      if (int64_t summed = right.getDimSize(0); summed % kSizeMultiple != 0)
+      if (int64_t summed = right.getDimSize(0); summed % multiple != 0)
         return "one of its products sums " + std::to_string(summed) +
-               " numbers, and GPUs' sum a multiple of 16";
-      if (int64_t columns = right.getDimSize(1); columns % kSizeMultiple != 0)
+               " numbers, and GPUs' sum a multiple of " +
+               std::to_string(multiple);
+      if (int64_t columns = right.getDimSize(1); columns % multiple != 0)
         return "one of its products has " + std::to_string(columns) +
-               " columns, and GPUs' have a multiple of 16";
+               " columns, and GPUs' have a multiple of " +
+               std::to_string(multiple);
       if (told.getRecipe() == Float8Recipe::Rowwise &&
           !result.getElementType().isBF16())
         return "its products are no bfloat16, which GPUs' products of rows are";
@@ -357,6 +380,7 @@ private:
 
   Float8Attr told;
   bool readsInOrder = false;
+  int64_t together = 1;                         ///< ranks that compute a step
   llvm::StringSet<> used;                       ///< patterns that match a layer
   std::set<std::string> paths;                  ///< of all linear layers
   std::pair<std::string, std::string> obstacle; ///< a layer's that stays

@@ -96,10 +96,20 @@ LogicalResult ShardVerifier::verifyScale(EncodeOp encode) const {
   BlockArgument argument = getShardSource(encode.getInput());
   StateOp state =
       argument ? states.lookup(func, argument.getArgNumber()) : StateOp();
-  AllReduceOp maximum = getMaximum(encode);
-  AmaxOp amax = maximum ? getAmax(maximum) : AmaxOp();
+  // Those of the ranks that hold shards, and of those that have parts.
+  SmallVector<GroupAttr> groups;
+  AmaxOp amax;
+  for (AllReduceOp maximum = getMaximum(encode); maximum;
+       maximum = maximum.getInput().getDefiningOp<AllReduceOp>()) {
+    if (maximum.getReduction() != Reduction::Max)
+      break;
+    groups.push_back(maximum.getGroup());
+    amax = getAmax(maximum);
+  }
   if (amax && !amax.getDim() && state && state.getSharding() &&
-      maximum.getGroup() == state.getSharding().getGroup() &&
+      llvm::is_contained(groups, state.getSharding().getGroup()) &&
+      (!state.getSplit() ||
+       llvm::is_contained(groups, state.getSplit()->getGroup())) &&
       getShardSource(amax.getInput()) == argument)
     return success();
   return encode.emitOpError("expects a scale of the greatest value of all "

@@ -107,6 +107,11 @@ def blocks():
     return zoo.Classifier(Blocks()), {"x": torch.randint(0, 80, (2, 9)), "y": torch.randint(0, 80, (2, 9))}
 
 
+def even_blocks():
+    """Sequences that two ranks have parts of."""
+    return blocks()[0], {"x": torch.randint(0, 80, (2, 8)), "y": torch.randint(0, 80, (2, 8))}
+
+
 def differ(module, part, seed):
     """All weights by up to so much of themselves."""
     random, module = torch.Generator().manual_seed(seed), copy.deepcopy(module)
@@ -162,19 +167,20 @@ def training_case(bin, world, factory=blocks, steps=3, backend="local", **config
         model, inputs = factory()
         settings = make_config(world, optimizer=SGD, float8=told, **config)
         start = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
-        data = make_data(inputs, world * steps * settings.get("gradient_accumulation_steps", 1))
+        readers = world // (settings["mesh"].get("tp", 1) * settings["mesh"].get("cp", 1))
+        data = make_data(inputs, readers * steps * settings.get("gradient_accumulation_steps", 1))
         save_file(data, folder / "data.safetensors")
         compile_step(bin, folder, model, inputs, settings, options=["--report=report.json"])
         rows, final = train(bin, folder, world, steps, backend)
-        _, plain, _ = reference(model, inputs, data, world, steps, settings)
+        _, plain, _ = reference(model, inputs, data, readers, steps, settings)
         chosen = layers_of(model, told)
         assert chosen, "the case tests nothing"
         for layer in chosen.values():
             layer.__class__ = RowLinear8 if told.get("recipe") == "rowwise" else Linear8
-        want_rows, want, _ = reference(model, inputs, data, world, steps, settings, divides_gradients=True)
+        want_rows, want, _ = reference(model, inputs, data, readers, steps, settings, divides_gradients=True)
         half = "mixed_precision" in settings["fsdp_config"]
         compare(rows, final, want_rows, want, start,
-                lambda number: reference(differ(model, 4e-7, number), inputs, data, world, steps, settings, divides_gradients=True), half)
+                lambda number: reference(differ(model, 4e-7, number), inputs, data, readers, steps, settings, divides_gradients=True), half)
         ratio = distance(final, want) / distance(plain, want)
         for row in rows:
             assert row["unplanned_bytes"] == 0, row
@@ -241,8 +247,6 @@ def refusals(bin):
             "unknown key 'scaling'": {"float8": {"scaling": "dynamic"}},
             "one of tensorwise, rowwise": {"float8": {"recipe": "rowwise_with_gw_hp"}},
             "needs recipe: tensorwise": {"float8": {"recipe": "rowwise", "enable_fsdp_float8_all_gather": True}},
-            "'float8' is not supported with mesh: {tp: 2}": {"float8": {}, "mesh": {"dp_shard": 1, "tp": 2}},
-            "'float8' is not supported with mesh: {cp: 2}": {"float8": {}, "mesh": {"dp_shard": 1, "cp": 2}},
             "'float8' with 'enable_fsdp_float8_all_gather' is not supported with 'offload_params'": {"float8": {"enable_fsdp_float8_all_gather": True}, "offload_params": True},
             "'float8' is not supported with 'activation_offloading'": {"float8": {}, "activation_offloading": True},
             "a GPU before sm_89": {"float8": {}, "device": "cuda", "cuda_arch": "sm_80"},
@@ -281,6 +285,13 @@ def main():
     add("recomputed", 3, often=True, activation_checkpointing=True)
     add("recomputed in part", 2, activation_checkpointing={"policy": "selective"})
     add("optimizer on the host", 2, offload_optimizer=True)
+    tensor, context = {"mesh": {"dp_shard": 2, "tp": 2}, "tp_plan": "auto"}, {"mesh": {"dp_shard": 2, "cp": 2}}
+    add("tensor parallel", 4, often=True, factory=even_blocks, reshard_after_forward=True, **tensor)
+    add("sequence parallel", 4, often=True, factory=even_blocks, sequence_parallel=True, **tensor)
+    add("context parallel", 4, often=True, factory=even_blocks, reshard_after_forward=True, **context)
+    add("tensor parallel, rows", 4, factory=even_blocks, float8={"recipe": "rowwise", "enable_fsdp_float8_all_gather": False}, **tensor)
+    add("context parallel, rows", 4, factory=even_blocks, float8={"recipe": "rowwise", "enable_fsdp_float8_all_gather": False}, **context)
+    add("tensor and context parallel", 4, factory=even_blocks, mesh={"dp_shard": 1, "tp": 2, "cp": 2}, tp_plan="auto")
     cases["bytes"] = bytes_case(bin)
     cases["moving"] = moving_case(bin)
     cases["refusals"] = refusals(bin)

@@ -149,3 +149,25 @@ module {
     return %y : tensor<8x16xf32>
   }
 }
+
+// -----
+
+// A cast stands in front of reshapes.
+
+// CHECK-LABEL: @"infer/reshaped"
+// CHECK-SAME:    (%{{[^:]+}}: tensor<32x16xf32> {{[^)]*}}, %[[X:[^:]+]]: tensor<2x4x16xf32>
+// CHECK:         %[[P:.+]] = aten.mul.Tensor(%[[X]], %{{.+}}) : (tensor<2x4x16xf32>, tensor<f32>)
+// CHECK-NEXT:    %[[C:.+]] = aten._to_copy(%[[P]], dtype = f8E4M3FN)
+// CHECK-NEXT:    %[[V:.+]] = aten.view(%[[C]], size = [8, 16])
+// CHECK:         aten._scaled_mm(%[[V]],
+module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"]>} {
+  fsdp.module "fc" class "Linear"
+  fsdp.state frozen @fc.weight : tensor<32x16xf32>
+  func.func @"infer/reshaped"(%w: tensor<32x16xf32> {fsdp.state = @fc.weight}, %x: tensor<2x4x16xf32> {fsdp.input = "x"}) -> (tensor<8x32xf32> {fsdp.output = "y"}) attributes {fsdp.captured, fsdp.program = #fsdp.program<kind = infer>} {
+    %v = aten.view(%x, size = [8, 16]) : (tensor<2x4x16xf32>) -> tensor<8x16xf32>
+    %t = aten.t(%w) : (tensor<32x16xf32>) -> tensor<16x32xf32, #aten.strides<1, 16>>
+    %y = aten.mm(%v, %t) : (tensor<8x16xf32>, tensor<16x32xf32, #aten.strides<1, 16>>) -> tensor<8x32xf32> loc(#fc)
+    return %y : tensor<8x32xf32>
+  }
+}
+#fc = loc("fc")

@@ -165,8 +165,9 @@ TEST(ForeignFiles, TakesAxolotlsFloat8) {
   LoadedConfig alone = parse("fp8_enable_fsdp_float8_all_gather: true\n", 2);
   EXPECT_FALSE(alone.config.float8);
   EXPECT_THAT(alone.notes, ElementsAre(HasSubstr("no effect without fp8")));
-  EXPECT_EQ(refusal("fp8: true\ndevice: cuda\n", 2).substr(0, 38),
-            "E045 fsdp.yaml:1:6: 'fp8' is not suppo");
+  EXPECT_EQ(
+      refusal("fp8: true\ndevice: cuda\ncuda_arch: sm_80\n", 2).substr(0, 38),
+      "E045 fsdp.yaml:1:6: 'fp8' is not suppo");
 }
 
 TEST(ForeignFiles, TakesTheLeastRateOfACosine) {
