@@ -170,7 +170,7 @@ std::string Printer::describe(const plan::StateT &state) const {
                      quote(state.name) + " : " +
                      typeText(state.dtype, state.shape);
   if (const plan::QuantizedT *model = state.quantized.get())
-    text += " of " + std::string(getName(toBlockKind(model->kind))) + " for " +
+    text += " of " + getName(toBlockForm(*model)) + " for " +
             typeText(model->dtype, model->shape);
   if (const plan::GroupT *split = splitOf(plan, state))
     text += " split dim " + std::to_string(state.split_dim) +

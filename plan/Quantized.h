@@ -10,15 +10,19 @@
 #define FSDP_PLAN_QUANTIZED_H
 
 #include "plan/plan_generated.h"
-#include "support/QuantizedBlocks.h"
+#include "support/BlockForm.h"
 
 #include <cstdint>
 #include <vector>
 
 namespace fsdp {
 
-inline BlockKind toBlockKind(plan::QuantizedKind kind) {
-  return static_cast<BlockKind>(kind);
+/// Of a plan::QuantizedT or plan::DequantizeT; a plan that was verified has
+/// valid ones.
+template <typename T>
+BlockForm toBlockForm(const T &told) {
+  return {static_cast<BlockKind>(told.kind), int64_t(told.block_size),
+          told.double_quant};
 }
 
 /// Element type of the model's tensor.
@@ -29,8 +33,16 @@ std::vector<int64_t> modelShape(const plan::PlanT &plan,
                                 const plan::StateT &state);
 
 /// The shape of the blocks of a tensor of so many elements.
-inline std::vector<int64_t> blocksShape(BlockKind kind, uint64_t elements) {
-  return {countBlocks(static_cast<int64_t>(elements)), getBlockBytes(kind)};
+inline std::vector<int64_t> blocksShape(const BlockForm &form,
+                                        uint64_t elements) {
+  return {form.countRows(static_cast<int64_t>(elements)), form.getRowBytes()};
+}
+
+/// Whether so many bytes of a file may be codes of 4 bits of so many elements,
+/// whose tensor there may be of wider ones.
+constexpr bool canBePacked(uint64_t elements, uint64_t bytes) {
+  uint64_t needed = elements / 2 + elements % 2;
+  return bytes >= needed && bytes - needed < 8;
 }
 
 /// Whether `value` may be what blocks stand for: f32, bf16 or f16.

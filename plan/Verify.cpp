@@ -131,8 +131,9 @@ void verifyQuantized(const std::string &where, const plan::StateT &state) {
     return;
   const plan::QuantizedT &model = *state.quantized;
   auto elements = checkedElements(model.shape);
-  if (model.kind > plan::QuantizedKind::MAX || !isQuantizable(model.dtype) ||
-      !elements || *elements == 0 ||
+  BlockForm form = toBlockForm(model);
+  if (!form.isValid() || !isQuantizable(model.dtype) || !elements ||
+      *elements == 0 ||
       !checkedExtent(model.shape, {}, dtypeBytes(model.dtype)))
     refusePlan(where, "holds blocks of codes of no valid tensor");
   if (state.role != plan::Role::frozen || state.split_dim != -1 ||
@@ -141,7 +142,7 @@ void verifyQuantized(const std::string &where, const plan::StateT &state) {
     refusePlan(where, "holds blocks of codes and is not frozen, or is cut "
                       "otherwise than in rows");
   if (state.dtype != plan::DType::u8 ||
-      state.shape != blocksShape(toBlockKind(model.kind), *elements))
+      state.shape != blocksShape(form, *elements))
     refusePlan(where, "has shape " + toString(state.shape) +
                           ", which is not that of its blocks of codes");
 }

@@ -1,64 +1,53 @@
 //===- QuantizedBlocks.h - Frozen numbers in blocks of codes ----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A frozen matrix is held as blocks of 64 neighbouring elements of the model's
-// tensor in row-major order. A block is a row of bytes: its scale, an f32, and
-// its codes. What of the last block lies behind the tensor is coded as zero.
+// Into blocks (BlockForm.h) and out of them (BlockNumbers.h).
 //
-// nf4: the scale is the greatest absolute value; a code is one of the 16
-// numbers of 4-bit NormalFloat (Dettmers et al., "QLoRA", arXiv:2305.14314,
-// appendix E), the one nearest to element / scale, of two the lower. Two codes
-// a byte, the first in its upper half, as bitsandbytes packs them.
+// nf4, fp4: the scale is the greatest absolute value; a code is the one whose
+// number is nearest to element / scale, of two the lower in nf4, the one nearer
+// to zero in fp4. int8: the scale is the greatest absolute value / 127; a code
+// is element / scale, rounded to the nearest whole number, ties to even.
 //
-// int8: the scale is the greatest absolute value / 127; a code is element /
-// scale, rounded to the nearest whole number, ties to even.
-//
-// A number is its code's times the scale, in f32.
+// Coded scales are relative to the mean of the tensor's scales. A row's codes
+// share the greatest absolute value of what is left of its scales; of two as
+// near, a code is the lower. Elements are coded with the scale as it was.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_SUPPORT_QUANTIZEDBLOCKS_H
 #define FSDP_SUPPORT_QUANTIZEDBLOCKS_H
 
-#include <array>
+#include "support/BlockForm.h"
+
 #include <cstdint>
-#include <string_view>
 
 namespace fsdp {
 
-/// How elements are coded. Numbers are those of the artifact.
-enum class BlockKind : uint8_t { Nf4 = 0, Int8 = 1 };
+/// The mean of the scales of a tensor's blocks, which come one behind the other
+/// in whole blocks. Summed in double.
+class ScaleMean {
+public:
+  explicit ScaleMean(const BlockForm &form) : form(form) {}
+  void add(const float *from, int64_t elements);
+  float get() const;
 
-/// Elements of a block.
-inline constexpr int64_t kQuantizedElements = 64;
+private:
+  BlockForm form;
+  double sum = 0;
+  int64_t count = 0;
+};
 
-/// Bytes of a block.
-constexpr int64_t getBlockBytes(BlockKind kind) {
-  return int64_t(sizeof(float)) +
-         (kind == BlockKind::Nf4 ? kQuantizedElements / 2 : kQuantizedElements);
-}
+/// Codes `elements` numbers into form.countRows(elements) rows at `to`.
+/// `offset`: what coded scales are relative to. Returns the number of the first
+/// element that is a NaN or infinite and has no code, or -1; of the row that it
+/// lies in, and of those behind it, nothing is of use.
+int64_t quantizeBlocks(const BlockForm &form, const float *from,
+                       int64_t elements, float offset, uint8_t *to);
 
-/// Blocks of a tensor of so many elements.
-constexpr int64_t countBlocks(int64_t elements) {
-  return elements / kQuantizedElements +
-         (elements % kQuantizedElements != 0 ? 1 : 0);
-}
-
-/// "nf4", "int8".
-std::string_view getName(BlockKind kind);
-
-/// The numbers that nf4 codes stand for, ascending.
-const std::array<float, 16> &getNf4Values();
-
-/// Codes `elements` numbers into countBlocks(elements) blocks at `to`. Returns
-/// the number of the first element that is a NaN or infinite and has no code,
-/// or -1; of what lies behind it nothing is written.
-int64_t quantizeBlocks(BlockKind kind, const float *from, int64_t elements,
-                       uint8_t *to);
-
-/// The numbers of `blocks` whole blocks.
-void dequantizeBlocks(BlockKind kind, const uint8_t *from, int64_t blocks,
-                      float *to);
+/// The numbers of the whole blocks [first, first + count) of the rows at
+/// `rows`.
+void dequantizeBlocks(const BlockForm &form, const uint8_t *rows, int64_t first,
+                      int64_t count, float *to);
 
 } // namespace fsdp
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/fsdp/Fsdp.h"
-#include "support/QuantizedBlocks.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/SmallSet.h"
@@ -231,25 +230,33 @@ GradientRuleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return emitError() << "expected 'local' or 'reduce'";
 }
 
-static BlockKind toBlockKind(QuantizedKind kind) {
-  return kind == QuantizedKind::Nf4 ? BlockKind::Nf4 : BlockKind::Int8;
-}
-
 RankedTensorType fsdp::getQuantizedType(RankedTensorType type,
-                                        QuantizedKind kind) {
+                                        const BlockForm &form) {
   auto byte = IntegerType::get(type.getContext(), 8, IntegerType::Unsigned);
   return RankedTensorType::get(
-      {countBlocks(type.getNumElements()), getBlockBytes(toBlockKind(kind))},
-      byte);
+      {form.countRows(type.getNumElements()), form.getRowBytes()}, byte);
+}
+
+/// Both enums have the artifact's numbers.
+static_assert(int(QuantizedKind::Nf4) == int(BlockKind::Nf4) &&
+              int(QuantizedKind::Int8) == int(BlockKind::Int8) &&
+              int(QuantizedKind::Fp4) == int(BlockKind::Fp4));
+
+BlockForm QuantizedAttr::getForm() const {
+  return {BlockKind(getKind()), getBlockSize(), getDoubleQuant()};
 }
 
 RankedTensorType QuantizedAttr::getBlocksType() const {
-  return getQuantizedType(getType(), getKind());
+  return getQuantizedType(getType(), getForm());
 }
 
 LogicalResult
 QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                      QuantizedKind, RankedTensorType type) {
+                      QuantizedKind kind, int64_t blockSize, bool isDouble,
+                      RankedTensorType type) {
+  if (!BlockForm{BlockKind(kind), blockSize, isDouble}.isValid())
+    return emitError() << "expected blocks of 32, 64 ... 4096 elements, found "
+                       << blockSize;
   Type element = type.getElementType();
   if (type.hasStaticShape() && type.getNumElements() != 0 &&
       !type.getEncoding() &&

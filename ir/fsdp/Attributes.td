@@ -198,19 +198,27 @@ def Fsdp_GradientRule : Fsdp_Attr<"GradientRule", "gradient_rule"> {
 def Fsdp_Quantized : Fsdp_Attr<"Quantized", "quantized"> {
   let summary = "what a state of blocks of codes stands for";
   let description = [{
-    The state holds blocks of 64 neighbouring elements of the model's tensor, which is of
-    `type`, in row-major order: a row of bytes each, which is a scale in f32 and the
-    codes (support/QuantizedBlocks.h). First values, names and exports are those of
-    the model's tensor.
+    The state holds blocks of `block_size` neighbouring elements of the model's tensor,
+    which is of `type`, in row-major order: a row of bytes each, which is a scale in f32
+    and the codes, or, with `double_quant`, a row for 256 of them, whose scales are codes
+    as well (support/BlockForm.h). First values, names and exports are those of the
+    model's tensor.
 
-    Example: `#fsdp.quantized<nf4 of tensor<512x256xbf16>>`
+    Example: `#fsdp.quantized<nf4 of tensor<512x256xbf16>>`,
+    `#fsdp.quantized<fp4 block_size = 128 double_quant = true of tensor<512x256xbf16>>`
   }];
   let parameters = (ins EnumParameter<Fsdp_QuantizedKind>:$kind,
+                        DefaultValuedParameter<"int64_t", "64">:$block_size,
+                        DefaultValuedParameter<"bool", "false">:$double_quant,
                         "::mlir::RankedTensorType":$type);
-  let assemblyFormat = "`<` $kind `of` $type `>`";
+  let assemblyFormat = [{
+    `<` $kind (`block_size` `=` $block_size^)? (`double_quant` `=` $double_quant^)?
+    `of` $type `>`
+  }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// That of the bytes: a row for each block.
+    ::fsdp::BlockForm getForm() const;
+    /// That of the bytes.
     ::mlir::RankedTensorType getBlocksType() const;
   }];
 }

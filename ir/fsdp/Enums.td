@@ -211,8 +211,9 @@ def Fsdp_StateDType : Fsdp_Enum<"StateDType", "what moments are stored as", [
 
 def Fsdp_QuantizedKind : Fsdp_Enum<"QuantizedKind", "how elements of a frozen "
                                    "parameter are stored in blocks", [
-  I32EnumAttrCase<"Nf4", 0, "nf4">,  // the 16 numbers of QLoRA
-  I32EnumAttrCase<"Int8", 1, "int8"> // from -127 to 127
+  I32EnumAttrCase<"Nf4", 0, "nf4">,   // the 16 numbers of QLoRA
+  I32EnumAttrCase<"Int8", 1, "int8">, // from -127 to 127
+  I32EnumAttrCase<"Fp4", 2, "fp4">    // a sign and 8 magnitudes
 ]>;
 def Fsdp_QuantizedKindAttr
     : EnumAttr<Fsdp_Dialect, Fsdp_QuantizedKind, "quantized_kind">;

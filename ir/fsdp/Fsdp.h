@@ -5,6 +5,7 @@
 #define FSDP_IR_FSDP_FSDP_H
 
 #include "ir/fsdp/Kinds.h"
+#include "support/BlockForm.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
@@ -109,9 +110,9 @@ inline constexpr llvm::StringLiteral kRowsAttr = "fsdp.rows";
 /// On a start: of how many members its one tensor is a copy.
 inline constexpr llvm::StringLiteral kCopiedAttr = "fsdp.copied";
 
-/// That of the blocks in which a tensor of `type` is held: a row of bytes each.
+/// That of the blocks in which a tensor of `type` is held: rows of bytes.
 mlir::RankedTensorType getQuantizedType(mlir::RankedTensorType type,
-                                        QuantizedKind kind);
+                                        const BlockForm &form);
 
 /// What a function is a program for.
 ProgramAttr getProgram(mlir::Operation *function);

@@ -8,7 +8,8 @@ using namespace fsdp;
 
 #include "ir/fsdp/Interfaces.cpp.inc"
 
-static FlatSymbolRefAttr getName(std::optional<ArrayAttr> of, unsigned index) {
+static FlatSymbolRefAttr getNameAt(std::optional<ArrayAttr> of,
+                                   unsigned index) {
   return of && index < of->size() ? dyn_cast<FlatSymbolRefAttr>((*of)[index])
                                   : FlatSymbolRefAttr();
 }
@@ -52,7 +53,7 @@ StartOp fsdp::asStart(Operation *op, Collective kind) {
 }
 
 FlatSymbolRefAttr StartOp::getGradientOf(unsigned index) {
-  return getName(getOf(), index);
+  return getNameAt(getOf(), index);
 }
 
 StartOpInterface WaitOp::getStart() {

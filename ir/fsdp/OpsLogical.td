@@ -401,18 +401,25 @@ def Fsdp_DequantizeOp : Fsdp_Op<"dequantize", [Pure]> {
   let summary = "the numbers that blocks of codes stand for";
   let description = [{
     Each code's number times its block's scale, in f32, rounded to the result's type
-    (support/QuantizedBlocks.h). Blocks are of 64 neighbouring elements of the result in
-    row-major order; what of the last one lies beyond its end is left out.
+    (support/BlockNumbers.h). Blocks are of `block_size` neighbouring elements of the
+    result in row-major order; what of the last one lies beyond its end is left out.
+    With `double_quant` their scales are codes as well.
 
     Example: `%w = fsdp.dequantize %b nf4 : tensor<32x36xui8> -> tensor<32x64xbf16>`
 
-    Constraint DQ-1: the result is of f32, bf16 or f16 and contiguous, and the operand
-    has the bytes of as many blocks as it needs.
+    Constraint DQ-1: the result is of f32, bf16 or f16 and contiguous, blocks have a
+    power of two of elements from 32 to 4096, and the operand has the bytes of as many as
+    the result needs.
   }];
-  let arguments = (ins AnyRankedTensor:$blocks, Fsdp_QuantizedKindAttr:$kind);
+  let arguments = (ins AnyRankedTensor:$blocks, Fsdp_QuantizedKindAttr:$kind,
+                       DefaultValuedAttr<I64Attr, "64">:$block_size,
+                       UnitAttr:$double_quant);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
     $blocks `` $kind attr-dict `:` type($blocks) `->` type($result)
+  }];
+  let extraClassDeclaration = [{
+    ::fsdp::BlockForm getForm();
   }];
   let hasVerifier = 1;
 }

@@ -213,8 +213,16 @@ LogicalResult Float8Attr::verify(EmitError emitError, ArrayAttr modules,
   return verifyTexts(emitError, "modules", modules);
 }
 
+BlockForm QuantizeAttr::getForm() const {
+  return {BlockKind(getKind()), getBlockSize(), getDoubleQuant()};
+}
+
 LogicalResult QuantizeAttr::verify(EmitError emitError, ArrayAttr modules,
-                                   QuantizedKind, ArrayAttr skip) {
+                                   QuantizedKind kind, ArrayAttr skip,
+                                   int64_t blockSize, bool isDouble) {
+  if (!BlockForm{BlockKind(kind), blockSize, isDouble}.isValid())
+    return emitError() << "expected blocks of 32, 64 ... 4096 elements, found "
+                       << blockSize;
   return success(succeeded(verifyTexts(emitError, "modules", modules)) &&
                  succeeded(verifyTexts(emitError, "skip", skip)));
 }

@@ -214,13 +214,18 @@ def Fsdp_Quantize : Fsdp_Setting<"Quantize", "quantize"> {
   let summary = "which frozen parameters are held in blocks of codes";
   let description = [{
     The matrices whose names, or the paths of modules around them, match `modules` and
-    not `skip`; absent: none. Read by `fsdp-quantize-bases`.
+    not `skip`; absent: none. Blocks are of `block_size` elements; with `double_quant`
+    their scales are coded as well. Read by `fsdp-quantize-bases`.
 
     Example: `#fsdp.quantize<modules = ["layers.*"], kind = int8>`
   }];
   let parameters = (ins Fsdp_Texts:$modules,
                         Fsdp_Choice<"QuantizedKind", "Nf4">:$kind,
-                        Fsdp_Texts:$skip);
+                        Fsdp_Texts:$skip, Fsdp_Count<"64">:$block_size,
+                        Fsdp_Flag<"false">:$double_quant);
+  let extraClassDeclaration = [{
+    ::fsdp::BlockForm getForm() const;
+  }];
 }
 
 //===----------------------------------------------------------------------===//

@@ -256,8 +256,16 @@ LogicalResult SquareRootOp::verify() {
   return verifyDigits(*this, getSums());
 }
 
+BlockForm DequantizeOp::getForm() {
+  return {BlockKind(getKind()), static_cast<int64_t>(getBlockSize()),
+          getDoubleQuant()};
+}
+
 // DQ-1.
 LogicalResult DequantizeOp::verify() {
+  if (!getForm().isValid())
+    return emitOpError("expects blocks of 32, 64 ... 4096 elements, found ")
+           << getBlockSize();
   RankedTensorType type = getResult().getType();
   if (type.getEncoding() || !type.hasStaticShape() ||
       type.getNumElements() == 0 ||
@@ -265,7 +273,7 @@ LogicalResult DequantizeOp::verify() {
     return emitOpError("expects a contiguous result with elements of f32, bf16 "
                        "or f16, found ")
            << type;
-  if (RankedTensorType blocks = getQuantizedType(type, getKind());
+  if (RankedTensorType blocks = getQuantizedType(type, getForm());
       getBlocks().getType() != blocks)
     return emitOpError("expects the blocks of ")
            << type << " to have type " << blocks << ", found "

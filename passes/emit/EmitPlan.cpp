@@ -114,6 +114,9 @@ static LogicalResult emitState(StateOp state, const StateTable &table,
   if (std::optional<QuantizedAttr> quantized = state.getQuantized()) {
     result->quantized = std::make_unique<plan::QuantizedT>();
     result->quantized->kind = toPlan(quantized->getKind());
+    result->quantized->block_size =
+        static_cast<uint32_t>(quantized->getBlockSize());
+    result->quantized->double_quant = quantized->getDoubleQuant();
     result->quantized->dtype = *toDType(quantized->getType().getElementType());
     result->quantized->shape = quantized->getType().getShape();
   }

@@ -67,6 +67,7 @@ struct PlanEnum<QuantizedKind> {
   static constexpr std::pair<QuantizedKind, Plan> table[] = {
       {QuantizedKind::Nf4, Plan::nf4},
       {QuantizedKind::Int8, Plan::int8},
+      {QuantizedKind::Fp4, Plan::fp4},
   };
 };
 static_assert(isNumbering(PlanEnum<QuantizedKind>::table,

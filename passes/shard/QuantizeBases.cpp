@@ -184,7 +184,9 @@ private:
   void quantize(StateOp state) {
     RankedTensorType type = state.getGlobalType();
     auto plain = RankedTensorType::get(type.getShape(), type.getElementType());
-    auto quantized = QuantizedAttr::get(&getContext(), told.getKind(), plain);
+    auto quantized =
+        QuantizedAttr::get(&getContext(), told.getKind(), told.getBlockSize(),
+                           told.getDoubleQuant(), plain);
     state.setQuantizedAttr(quantized);
     state.setTypeAttr(TypeAttr::get(quantized.getBlocksType()));
     casts.add(stringifyQuantizedKind(told.getKind()), type.getElementType(),
@@ -213,7 +215,8 @@ private:
       if (!value) {
         OpBuilder builder(reader);
         value = DequantizeOp::create(builder, reader->getLoc(), as, argument,
-                                     told.getKind())
+                                     told.getKind(), told.getBlockSize(),
+                                     told.getDoubleQuant())
                     .getResult();
       }
       return value;
@@ -232,7 +235,7 @@ private:
       remark::passed(made.begin()->second.getLoc(),
                      nameDecision("quantize", "HeldInBlocks", func))
           << "'" + state.getSymName().str() + "' is held in blocks of " +
-                 stringifyQuantizedKind(told.getKind()).str()
+                 fsdp::getName(told.getForm())
           << remark::reason("{0}", "quantize's modules name it");
     return success();
   }

@@ -15,6 +15,10 @@ void fsdp::listOperands(const plan::DequantizeT &op, Operands &operands) {
 
 void fsdp::verify(const plan::DequantizeT &op, const ProgramCheck &check) {
   check.enumerator(op.kind <= plan::QuantizedKind::MAX);
+  BlockForm form = toBlockForm(op);
+  if (!form.isValid())
+    check.refuse("has blocks of " + std::to_string(op.block_size) +
+                 " elements, which there are none of");
   const plan::ValueT &output = check.contiguous(op.output);
   if (!isQuantizable(output.dtype) || !check.isPlace(op.output))
     check.refuse("dequantizes to " + check.name(op.output) +
@@ -22,7 +26,7 @@ void fsdp::verify(const plan::DequantizeT &op, const ProgramCheck &check) {
   const plan::ValueT &input = check.contiguous(op.input);
   uint64_t elements = *checkedElements(output.shape);
   if (input.dtype != plan::DType::u8 || elements == 0 ||
-      input.shape != blocksShape(toBlockKind(op.kind), elements))
+      input.shape != blocksShape(form, elements))
     check.refuse("dequantizes " + check.name(op.input) +
                  ", which has not the blocks of " + check.name(op.output));
 }
@@ -30,6 +34,5 @@ void fsdp::verify(const plan::DequantizeT &op, const ProgramCheck &check) {
 InstructionText fsdp::print(const plan::DequantizeT &op,
                             const ProgramText &text) {
   return {text.definition(op.output), "dequantize",
-          " " + text.use(op.input) + " " +
-              std::string(getName(toBlockKind(op.kind)))};
+          " " + text.use(op.input) + " " + getName(toBlockForm(op))};
 }

@@ -27,8 +27,7 @@ static std::string nameOf(const plan::PlanT &plan, const plan::StateT &state) {
   std::string name = state.name;
   // No reader takes codes for numbers.
   if (state.quantized)
-    return name + "." +
-           std::string(getName(toBlockKind(state.quantized->kind)));
+    return name + "." + getName(toBlockForm(*state.quantized));
   if (state.role == plan::Role::optimizer && state.of >= 0) {
     const std::string &of = plan.states[state.of]->name;
     if (name.starts_with(of + "/"))

@@ -14,7 +14,7 @@ namespace fsdp {
 
 /// A state and its name in checkpoints: a parameter's or buffer's module path,
 /// "optimizer.exp_avg.PARAMETER", "optimizer.step", "random.state"; of a
-/// quantized one "PARAMETER.nf4" or "PARAMETER.int8".
+/// quantized one "PARAMETER.nf4", by the name of its form.
 struct SavedState {
   const plan::StateT *state;
   std::string name;

@@ -18,6 +18,11 @@ std::unique_ptr<Instruction> Device::prepareUpdate(PreparedUpdate) {
   return nullptr;
 }
 
+std::unique_ptr<Instruction>
+Device::prepareDequantize(Preparation &, const plan::DequantizeT &) {
+  return nullptr;
+}
+
 std::vector<double> Device::readNumbers(std::span<const at::Tensor> tensors) {
   std::vector<double> numbers;
   for (const at::Tensor &tensor : tensors)

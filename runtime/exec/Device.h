@@ -95,6 +95,10 @@ public:
   /// memory; null: it has none.
   virtual std::unique_ptr<Instruction> prepareUpdate(PreparedUpdate update);
 
+  /// Its own way to read blocks of codes; null: it has none.
+  virtual std::unique_ptr<Instruction>
+  prepareDequantize(Preparation &preparation, const plan::DequantizeT &op);
+
   /// What programs of kernels become there (fsdp_config.kernels), on its
   /// compute stream; null: the host computes them.
   virtual GpuKernels *kernels() { return nullptr; }

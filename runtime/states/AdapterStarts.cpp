@@ -9,6 +9,7 @@
 #include "runtime/states/MergedStates.h"
 #include "runtime/weights/Initializer.h"
 #include "support/Error.h"
+#include "support/QuantizedBlocks.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linalg_qr.h>
@@ -109,14 +110,19 @@ static Factors decompose(const plan::PlanT &plan, const plan::StateT &down,
 
 /// What the codes of a base stand for.
 static at::Tensor throughCodes(const plan::StateT &base, at::Tensor matrix) {
-  BlockKind kind = toBlockKind(base.quantized->kind);
+  BlockForm form = toBlockForm(*base.quantized);
   at::Tensor numbers = matrix.to(at::kFloat).contiguous();
-  int64_t count = numbers.numel(), blocks = countBlocks(count);
-  std::vector<uint8_t> codes(static_cast<size_t>(blocks * getBlockBytes(kind)));
+  int64_t count = numbers.numel(), blocks = form.countBlocks(count);
+  const auto *from = numbers.data_ptr<float>();
+  std::vector<uint8_t> codes(
+      static_cast<size_t>(form.countRows(count) * form.getRowBytes()));
+  ScaleMean mean(form);
+  if (form.hasCodedScales)
+    mean.add(from, count);
   // A number that has no code is told of where the base itself is read.
-  quantizeBlocks(kind, numbers.data_ptr<float>(), count, codes.data());
-  at::Tensor result = at::empty({blocks * kQuantizedElements}, at::kFloat);
-  dequantizeBlocks(kind, codes.data(), blocks, result.data_ptr<float>());
+  quantizeBlocks(form, from, count, mean.get(), codes.data());
+  at::Tensor result = at::empty({blocks * form.elements}, at::kFloat);
+  dequantizeBlocks(form, codes.data(), 0, blocks, result.data_ptr<float>());
   return result.narrow(0, 0, count).view(numbers.sizes());
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/device/DTypes.h"
 #include "runtime/states/Parts.h"
 #include "support/Error.h"
+#include "support/QuantizedBlocks.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -179,7 +180,7 @@ void Exporter::gather(const Home &home) {
   uint64_t element = dtypeBytes(home.state->dtype), room = roomOf(*home.state);
   uint64_t block =
       std::max<uint64_t>(1, kBlockBytes / (element * ranks.size()));
-  // Whole blocks of codes, which are rows.
+  // Blocks of codes in whole rows.
   if (home.state->quantized)
     block = wholeRows(block, static_cast<uint64_t>(home.state->shape[1]));
   std::unique_ptr<char[]> buffer;
@@ -236,7 +237,7 @@ void Exporter::write(const Entry &entry, const Block &block) {
 void Exporter::writeNumbers(const Entry &entry, const Block &block) {
   const plan::StateT &state = *entry.state;
   const plan::QuantizedT &model = *state.quantized;
-  BlockKind kind = toBlockKind(model.kind);
+  BlockForm form = toBlockForm(model);
   auto elements = static_cast<int64_t>(*checkedElements(model.shape));
   std::vector<int> holders = ranksAcross(cutsOf(plan, state), fabric.rank());
   std::vector<float> wide;
@@ -247,14 +248,15 @@ void Exporter::writeNumbers(const Entry &entry, const Block &block) {
     const char *data = block.data + i * block.count;
     for (const Part &part :
          ownPartsIn(plan, state, block.ranks[i], block.first, block.count)) {
-      int64_t first = part.region.offset[0] * kQuantizedElements;
-      int64_t blocks = part.region.size[0];
-      int64_t count = std::min(blocks * kQuantizedElements, elements - first);
-      wide.resize(static_cast<size_t>(blocks * kQuantizedElements));
-      dequantizeBlocks(kind,
+      int64_t first = part.region.offset[0] * form.getRowElements();
+      int64_t count = std::min(part.region.size[0] * form.getRowElements(),
+                               elements - first);
+      int64_t blocks = form.countBlocks(count);
+      wide.resize(static_cast<size_t>(blocks * form.elements));
+      dequantizeBlocks(form,
                        reinterpret_cast<const uint8_t *>(data) +
                            (part.first - block.first),
-                       blocks, wide.data());
+                       0, blocks, wide.data());
       uint64_t element = dtypeBytes(model.dtype);
       bytes.resize(static_cast<size_t>(count) * element);
       at::from_blob(bytes.data(), {count}, toScalarType(model.dtype))

@@ -10,6 +10,7 @@
 #include "runtime/states/AdapterStarts.h"
 #include "runtime/weights/Initializer.h"
 #include "support/Error.h"
+#include "support/QuantizedBlocks.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -119,24 +120,42 @@ void FirstValues::readPlain(const Region &region,
              });
 }
 
-/// Blocks that are rows of `region`: only their own elements are read.
+float FirstValues::findOffset(const BlockForm &form) const {
+  uint64_t all = *checkedElements(shape);
+  std::vector<char> read(std::min(kBlockElements, all) * element);
+  std::vector<float> wide(std::min(kBlockElements, all));
+  ScaleMean mean(form);
+  for (uint64_t first = 0; first < all; first += kBlockElements) {
+    uint64_t count = std::min(kBlockElements, all - first);
+    readRun(first, count, read.data());
+    adjust(first, count, read.data());
+    auto size = static_cast<int64_t>(count);
+    at::from_blob(wide.data(), {size}, at::kFloat)
+        .copy_(at::from_blob(read.data(), {size}, toScalarType(dtype)));
+    mean.add(wide.data(), size);
+  }
+  return mean.get();
+}
+
+/// Blocks in rows that `region` has: only their own elements are read, unless
+/// scales are coded, for which all are looked at first.
 void FirstValues::readQuantized(const Region &region,
                                 std::span<const int64_t> toStrides,
                                 char *to) const {
-  BlockKind kind = toBlockKind(state.quantized->kind);
-  int64_t width = getBlockBytes(kind);
-  if (region.size[1] != width || toStrides[1] != 1)
+  BlockForm form = toBlockForm(*state.quantized);
+  if (region.size[1] != form.getRowBytes() || toStrides[1] != 1)
     throw std::logic_error("blocks of codes are cut as whole rows");
   uint64_t all = *checkedElements(shape);
-  constexpr auto kElements = static_cast<uint64_t>(kQuantizedElements);
-  std::vector<char> read(kBlockElements * element);
-  std::vector<float> wide(kBlockElements);
+  auto ofRow = static_cast<uint64_t>(form.getRowElements());
+  uint64_t together = std::max(kBlockElements / ofRow, uint64_t(1));
+  std::vector<char> read(together * ofRow * element);
+  std::vector<float> wide(together * ofRow);
+  float offset = form.hasCodedScales ? findOffset(form) : 0;
   for (int64_t row = 0; row < region.size[0];) {
-    auto rows =
-        std::min<int64_t>(kBlockElements / kElements, region.size[0] - row);
-    uint64_t first = static_cast<uint64_t>(region.offset[0] + row) * kElements;
-    uint64_t count =
-        std::min(static_cast<uint64_t>(rows) * kElements, all - first);
+    int64_t rows =
+        std::min(static_cast<int64_t>(together), region.size[0] - row);
+    uint64_t first = static_cast<uint64_t>(region.offset[0] + row) * ofRow;
+    uint64_t count = std::min(static_cast<uint64_t>(rows) * ofRow, all - first);
     readRun(first, count, read.data());
     finish(first, count, read.data());
     auto size = static_cast<int64_t>(count);
@@ -144,7 +163,7 @@ void FirstValues::readQuantized(const Region &region,
         .copy_(at::from_blob(read.data(), {size}, toScalarType(dtype)));
     // Rows of a rank lie one behind the other.
     int64_t bad =
-        quantizeBlocks(kind, wide.data(), size,
+        quantizeBlocks(form, wide.data(), size, offset,
                        reinterpret_cast<uint8_t *>(to) + row * toStrides[0]);
     if (bad >= 0)
       throw Error(ErrorId::RuntimeUnsupported,
@@ -152,7 +171,7 @@ void FirstValues::readQuantized(const Region &region,
                       std::to_string(first + static_cast<uint64_t>(bad)) +
                       " of '" + state.name + "' is " +
                       std::to_string(wide[static_cast<size_t>(bad)]) +
-                      ", which has no code in " + std::string(getName(kind)) +
+                      ", which has no code in " + getName(form) +
                       "; leave its module out of quantize's modules, or give "
                       "finite weights");
     row += rows;
@@ -197,6 +216,10 @@ void FirstValues::finish(uint64_t first, uint64_t count, char *data) const {
         static_cast<int64_t>(first));
 }
 
+  adjust(first, count, data);
+}
+
+void FirstValues::adjust(uint64_t first, uint64_t count, char *data) const {
 at::Tensor FirstValues::readWhole() const {
   at::Tensor whole = at::empty(shape, toScalarType(dtype));
   readRun(0, *checkedElements(shape), static_cast<char *>(whole.data_ptr()));

@@ -21,6 +21,7 @@ class Tensor;
 namespace fsdp {
 
 class AdapterStarts;
+struct BlockForm;
 
 /// The first value of one state, wherever it comes from, as the model's tensor
 /// (wholeShape), or as the blocks of codes of that. What it names outlives it.
@@ -59,6 +60,10 @@ private:
 
   /// Whether weights files have it, whatever else says where it begins.
   bool isOfWeights() const { return weights && weights->has(state); }
+  /// Takes off what the state begins without.
+  void adjust(uint64_t first, uint64_t count, char *data) const;
+  /// What coded scales of the tensor are relative to.
+  float findOffset(const BlockForm &form) const;
 
   const plan::PlanT &plan;
   const plan::StateT &state;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What ranks hold of a decoder of Llama-3-70B's shapes that adapters are trained over, its base in bfloat16, int8 and nf4.
+"""What ranks hold of a decoder of Llama-3-70B's shapes that adapters are trained over, its base in bfloat16, int8, nf4 and nf4 with coded scales.
 
     qlora.py --bin build/bin [--world 8] [--tokens 4096] [--layers 80] [--keep FOLDER]
 
@@ -49,12 +49,12 @@ def main():
         if not model.exists():
             export(args.layers, args.tokens, model)
         rows = {}
-        for kind in ("bf16", "int8", "nf4"):
+        for kind, told in {"bf16": None, "int8": {"kind": "int8"}, "nf4": {"kind": "nf4"}, "nf4, double": {"kind": "nf4", "double_quant": True}}.items():
             config = {"fsdp_version": 2, "mesh": {"dp_shard": args.world}, "optimizer": {"name": "adamw", "lr": 1e-4},
                       "fsdp_config": {"auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": "LlamaDecoderLayer",
                                       "reshard_after_forward": True, "activation_checkpointing": True, "loss_chunks": "auto"}}
-            if kind != "bf16":
-                config["quantize"] = {"modules": ["model.layers.*"], "kind": kind}
+            if told:
+                config["quantize"] = {"modules": ["model.layers.*"], **told}
             (work / "fsdp.yaml").write_text(yaml.safe_dump(config))
             done = subprocess.run([args.bin / "fsdp-opt", model, f"--config={work / 'fsdp.yaml'}", f"--report={work / 'report.json'}",
                                    "-o", work / "step.fsdp"], capture_output=True, text=True)

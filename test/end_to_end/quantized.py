@@ -15,20 +15,85 @@ BLOCK = 64
 NF4 = torch.tensor([-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
                     -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
                     0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0])
-BYTES = {"nf4": 4 + BLOCK // 2, "int8": 4 + BLOCK}
+# bitsandbytes' magnitudes, ascending, and their codes.
+FP4 = torch.tensor([0, 0.0625, 2, 3, 4, 6, 8, 12]) / 12
+FP4_CODES = torch.tensor([0, 1, 6, 7, 4, 5, 2, 3])
+KINDS = ("nf4", "int8")
+TOGETHER = 256  # coded scales of a row
 
 
-def store(value, kind):
-    """What is read back of a tensor that was quantized."""
-    blocks = nn.functional.pad(value.float().flatten(), (0, -value.numel() % BLOCK)).view(-1, BLOCK)
+def scale_numbers():
+    """bitsandbytes' dynamic map, as a processor that contracts computes torch.linspace."""
+    def narrow(x):
+        return torch.tensor(x, dtype=torch.float64).float()
+    above = []
+    for decade in range(7):
+        steps, end = 1 << decade, narrow(10.0 ** (decade - 6))
+        step = ((narrow(1.0) - narrow(0.1)) / steps).double()
+        borders = torch.stack([narrow(narrow(0.1).double() + step * i if i < (steps + 1) // 2 else 1 - step * (steps - i)) for i in range(steps + 1)])
+        above.append((borders[1:] + borders[:-1]) / 2 * end)
+    above = torch.cat(above)
+    return torch.cat([-above.flip(0), torch.zeros(1), above, torch.ones(1)])
+
+
+SCALES = scale_numbers()
+
+
+def nearest(numbers, values):
+    """Of ascending numbers; of two the lower."""
+    return torch.searchsorted(((numbers.double()[1:] + numbers.double()[:-1]) / 2).float(), values)
+
+
+def code(value, kind="nf4", block_size=BLOCK, double_quant=False, **_):
+    """Codes (of 4 bits, or whole numbers), scales, and of coded scales (codes, what 256 share, what all are relative to)."""
+    blocks = nn.functional.pad(value.float().flatten(), (0, -value.numel() % block_size)).view(-1, block_size)
     greatest = blocks.abs().amax(1, keepdim=True)
+    scale = greatest / 127 if kind == "int8" else greatest
+    ratio = blocks / scale.clamp(min=1e-38)
     if kind == "nf4":
-        ratio = blocks / greatest.clamp(min=1e-38)
-        read = NF4[torch.searchsorted(((NF4.double()[1:] + NF4.double()[:-1]) / 2).float(), ratio)] * greatest
+        codes = nearest(NF4, ratio)
+    elif kind == "fp4":
+        codes = FP4_CODES[nearest(FP4, ratio.abs())] + 8 * (ratio < 0)
     else:
-        scale = greatest / 127
-        read = (blocks / scale.clamp(min=1e-38)).round() * scale
-    return read.flatten()[:value.numel()].view_as(value).to(value.dtype)
+        codes = ratio.round()
+    scale = scale.flatten()
+    if not double_quant:
+        return codes, scale, None
+    offset = torch.tensor(sum(scale.tolist()) / len(scale)).float()
+    groups = nn.functional.pad(scale - offset, (0, -len(scale) % TOGETHER)).view(-1, TOGETHER)
+    shared = groups.abs().amax(1, keepdim=True)
+    return codes, scale, (nearest(SCALES, groups / shared.clamp(min=1e-38)).flatten()[:len(scale)], shared.flatten(), offset)
+
+
+def numbers_of(codes, scale, coded, kind, shape, dtype):
+    """What they stand for."""
+    if coded:
+        scale_codes, shared, offset = coded
+        scale = SCALES[scale_codes] * shared.repeat_interleave(TOGETHER)[:len(scale_codes)] + offset
+    if kind == "nf4":
+        codes = NF4[codes]
+    elif kind == "fp4":
+        codes = torch.cat([FP4[FP4_CODES.argsort()], -FP4[FP4_CODES.argsort()]])[codes]
+    return (codes * scale.unsqueeze(1)).flatten()[:torch.Size(shape).numel()].view(shape).to(dtype)
+
+
+def store(value, told):
+    """What is read back of a tensor that was quantized."""
+    return numbers_of(*code(value, **told), told.get("kind", "nf4"), value.shape, value.dtype)
+
+
+def form_of(told):
+    size = told.get("block_size", BLOCK)
+    return told.get("kind", "nf4") + (f"-{size}" if size != BLOCK else "") + ("-double" if told.get("double_quant") else "")
+
+
+def bytes_of(told, elements, ranks):
+    """Of the rows of a tensor, of which all ranks have as many."""
+    size = told.get("block_size", BLOCK)
+    codes = size if told.get("kind") == "int8" else size // 2
+    blocks = -(-elements // size)
+    rows, bytes = (-(-blocks // TOGETHER), 8 + TOGETHER + TOGETHER * codes) if told.get("double_quant") else (blocks, 4 + codes)
+    return -(-rows // ranks) * ranks * bytes
 
 
 def chosen(model, told):
@@ -109,7 +174,7 @@ def training_case(bin, world, factory=wide, kind="nf4", steps=3, backend="local"
         plain = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
         with torch.no_grad():
             for parameter in parameters.values():
-                parameter.copy_(store(parameter, kind))
+                parameter.copy_(store(parameter, told))
         assert all(not torch.equal(p, plain[name]) for name, p in parameters.items()), "nothing was rounded: the case tests nothing"
         start = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
         want_rows, want, buffers = reference(model, inputs, data, world, steps, settings)
@@ -127,39 +192,39 @@ def training_case(bin, world, factory=wide, kind="nf4", steps=3, backend="local"
     return case
 
 
-def bytes_case(bin, kind):
+def bytes_case(bin, told):
     """Blocks are what a bucket's one gather moves beside numbers, and what ranks hold."""
     def case(folder):
         torch.manual_seed(5)
         model, inputs = wide()
         reports = {}
-        for name, told in {"plain": {}, "coded": {"quantize": {"kind": kind}}}.items():
-            compile_step(bin, folder, model, inputs, make_config(2, reshard_after_forward=True, **told), options=["--report=report.json"])
+        for name, keys in {"plain": {}, "coded": {"quantize": told}}.items():
+            compile_step(bin, folder, model, inputs, make_config(2, reshard_after_forward=True, **keys), options=["--report=report.json"])
             reports[name] = json.loads((folder / "report.json").read_text())
         gathers = {name: [c for c in report["collectives"] if c["kind"] == "all_gather"] for name, report in reports.items()}
         calls = {name: [(c["bucket"], c["count"]) for c in all] for name, all in gathers.items()}
         assert calls["plain"] == calls["coded"], f"other calls: {calls}"
         mixed = [c for c in gathers["coded"] if c["dtype"] == "mixed"]
         assert mixed and all({"u8", "f32"} == set(c["bytes_by_dtype"]) for c in mixed), gathers["coded"]
-        blocks = {name: -(-p.numel() // BLOCK) for name, p in chosen(model, {}).items()}
-        of_layers = sum(count for name, count in blocks.items() if "blocks." in name)
+        bytes = {name: bytes_of(told, p.numel(), 2) for name, p in chosen(model, {}).items()}
+        of_layers = sum(count for name, count in bytes.items() if "blocks." in name)
         # Twice each, but for the first of four: in front of it nothing wants a gradient.
         moved = sum(c["bytes_by_dtype"]["u8"] for c in mixed if c["bucket"].startswith("net.blocks"))
-        assert moved == (2 * of_layers - of_layers // 4) * BYTES[kind], f"{moved} bytes of {of_layers} blocks"
+        assert moved == 2 * of_layers - of_layers // 4, f"{moved} bytes of {of_layers}"
         saved = reports["plain"]["memory"]["params"] - reports["coded"]["memory"]["params"]
         numbers = sum(p.numel() for p in chosen(model, {}).values())
-        assert saved > 0.9 * (4 * numbers - sum(blocks.values()) * BYTES[kind]) / 2, f"{saved} bytes less"
+        assert saved > 0.9 * (4 * numbers - sum(bytes.values())) / 2, f"{saved} bytes less"
         assert reports["coded"]["memory"]["peak"] < reports["plain"]["memory"]["peak"]
     return case
 
 
-def moving_case(bin, kind):
+def moving_case(bin, form):
     """A checkpoint holds the blocks, which are those of any number of ranks, and goes on at another."""
     def case(folder):
         torch.manual_seed(8)
         model, inputs = wide()
         save_file({name: value.repeat(12, 1) for name, value in inputs.items()}, folder / "data.safetensors")
-        told = {"quantize": {"kind": kind}}
+        told = {"quantize": form}
         stored = {}
         for world in (2, 3):
             compile_step(bin, folder, model, inputs, make_config(world, **told))
@@ -167,7 +232,7 @@ def moving_case(bin, kind):
             stored[world] = {}
             for file in sorted((folder / f"ck{world}").rglob("*.safetensors")):
                 for name, value in load_file(file).items():
-                    if f".{kind}" in name:
+                    if f".{form_of(form)}" in name:
                         stored[world].setdefault(name, []).append(value)
         whole, final = train(bin, folder, 3, 4)
         assert stored[2] and stored[2].keys() == stored[3].keys(), f"{stored[2].keys()} and {stored[3].keys()}"
@@ -178,7 +243,7 @@ def moving_case(bin, kind):
         rows, moved = train(bin, folder, 1, 4, options=["--load=ck2"])
         frozen = chosen(model, {})
         for name, value in frozen.items():
-            assert torch.equal(moved[name], final[name]) and torch.equal(moved[name], store(value.detach(), kind)), name
+            assert torch.equal(moved[name], final[name]) and torch.equal(moved[name], store(value.detach(), form)), name
         for row, want in zip([row for row in rows if row["step"] >= 2][-2:], whole[-2:]):
             assert row["step"] == want["step"] and abs(row["loss"] - want["loss"]) <= 1e-4 * want["loss"], (row, want)
     return case
@@ -231,7 +296,7 @@ def axolotl_case(bin):
         torch.manual_seed(8)
         model, inputs = wide()
         made = {}
-        for name, told in {"nf4": {"quantize": {"kind": "nf4"}}, "qlora": {"adapter": "qlora", "load_in_4bit": True},
+        for name, told in {"nf4": {"quantize": {"kind": "nf4", "double_quant": True}}, "qlora": {"adapter": "qlora", "load_in_4bit": True},
                            "int8": {"quantize": {"kind": "int8"}}, "8bit": {"load_in_8bit": True, "adapter": "lora"}}.items():
             done = compile_step(bin, folder, model, inputs, make_config(2, **told), options=[])
             made[name] = (folder / "step.fsdp").read_bytes()
@@ -268,9 +333,9 @@ def refusals(bin):
             "but it is trained": {"quantize": {"modules": ["*.lora_A"]}},
             "but it is an embedding": {"quantize": {"modules": ["net.embed"]}},
             "that skip_modules leaves, found none": {"quantize": {"skip_modules": ["*"]}},
-            "one of nf4, int8": {"quantize": {"kind": "fp4"}},
+            "one of nf4, fp4, int8": {"quantize": {"kind": "int4"}},
+            "power of two from 32 to 4096": {"quantize": {"block_size": 100}},
             "'quantize' is not supported with mesh: {tp: 2}": {"quantize": {}, "mesh": {"dp_shard": 1, "tp": 2}},
-            "'quantize' is not supported with device: cuda": {"quantize": {}, "device": "cuda"},
             "'quantize' is not supported with 'float8'": {"quantize": {}, "float8": {}},
             "expects to be cut along dim 0, in blocks of codes": {"quantize": {}, "mesh": {"dp_shard": 2}, "fsdp_config": {"shard_dims": {"net.head.weight": 1}}},
             "held in blocks of codes; write bucket_layout": {"quantize": {}, "mesh": {"dp_shard": 2}, "fsdp_config": {"bucket_layout": "flat"}}})
@@ -287,7 +352,7 @@ def main():
 
     bf16 = {"mixed_precision": {"param_dtype": "bfloat16", "reduce_dtype": "float32"}}
     for world in (1, 2, 3, 4):
-        for kind in BYTES:
+        for kind in KINDS:
             add(f"{kind} zero3", world, often=world == (3 if kind == "nf4" else 2), kind=kind, reshard_after_forward=True)
             add(f"{kind} zero2", world, often=kind == "nf4" and world == 1, kind=kind, reshard_after_forward=False)
         add("over gloo", world, often=world == 2, backend="gloo")
@@ -310,9 +375,13 @@ def main():
     add("all on the host", 2, often=True, offload_params=True)
     add("parts of sequences", 1, often=True, factory=zoo.lora_llama, mesh={"dp_shard": 1, "cp": 2})
     add("whole on each rank", 2, ignored_params=["*head*"])
-    for kind in BYTES if arguments.all else ["nf4"]:
-        cases[f"bytes of {kind}"] = bytes_case(bin, kind)
-        cases[f"moving {kind}"] = moving_case(bin, kind)
+    forms = [{"kind": kind, "block_size": size, "double_quant": double} for kind in ("nf4", "fp4", "int8") for size in (32, 64, 512, 4096) for double in (False, True)]
+    often = [{"kind": "nf4"}, {"kind": "nf4", "double_quant": True}]
+    for told in often + [{"kind": "fp4", "block_size": 32}] + (forms if arguments.all else []):
+        add(f"form {form_of(told)}", 2, often=True, kind=told["kind"], quantize=told)
+    for told in often + ([{"kind": "int8"}, {"kind": "fp4", "block_size": 128}] if arguments.all else []):
+        cases[f"bytes of {form_of(told)}"] = bytes_case(bin, told)
+        cases[f"moving {form_of(told)}"] = moving_case(bin, told)
     cases["grains"] = grains_case(bin)
     cases["plain checkpoint"] = plain_checkpoint_case(bin)
     cases["adapter alone"] = adapter_case(bin)

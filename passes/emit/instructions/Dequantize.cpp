@@ -11,5 +11,7 @@ LogicalResult fsdp::emit(DequantizeOp op, ProgramEmitter &emitter) {
   plan::DequantizeT body;
   body.input = emitter.idOf(op.getBlocks());
   body.kind = toPlan(op.getKind());
+  body.block_size = static_cast<uint32_t>(op.getBlockSize());
+  body.double_quant = op.getDoubleQuant();
   return emitter.addComputed(std::move(body), op);
 }

@@ -165,12 +165,17 @@ module @syntax attributes {
   // CHECK: fsdp.state frozen @base.weight : tensor<32x36xui8> sharded <dim 0 over #shard> quantized <nf4 of tensor<32x64xbf16>>
   fsdp.state frozen @base.weight : tensor<32x36xui8> sharded <dim 0 over #shard> quantized <nf4 of tensor<32x64xbf16>>
 
+  // CHECK: fsdp.state frozen @double.weight : tensor<2x16648xui8> quantized <fp4 block_size = 128 double_quant = true of tensor<256x256xbf16>>
+  fsdp.state frozen @double.weight : tensor<2x16648xui8> quantized <fp4 block_size = 128 double_quant = true of tensor<256x256xbf16>>
+
   // CHECK-LABEL: func.func @quantized
-  func.func @quantized(%b: tensor<32x36xui8>, %c: tensor<1x68xui8>) {
+  func.func @quantized(%b: tensor<32x36xui8>, %c: tensor<1x68xui8>, %d: tensor<2x16648xui8>) {
     // CHECK: fsdp.dequantize %{{.*}} nf4 : tensor<32x36xui8> -> tensor<32x64xbf16>
     %w = fsdp.dequantize %b nf4 : tensor<32x36xui8> -> tensor<32x64xbf16>
     // CHECK: fsdp.dequantize %{{.*}} int8 : tensor<1x68xui8> -> tensor<3x4xf32>
     %v = fsdp.dequantize %c int8 : tensor<1x68xui8> -> tensor<3x4xf32>
+    // CHECK: fsdp.dequantize %{{.*}} fp4 {block_size = 128 : i64, double_quant} : tensor<2x16648xui8> -> tensor<256x256xbf16>
+    %u = fsdp.dequantize %d fp4 {block_size = 128 : i64, double_quant} : tensor<2x16648xui8> -> tensor<256x256xbf16>
     return
   }
 

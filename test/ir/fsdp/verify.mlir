@@ -970,6 +970,35 @@ func.func @f(%b: tensor<4x68xui8>) {
 
 // -----
 
+// DQ-1
+func.func @f(%b: tensor<3x52xui8>) {
+  // expected-error @+1 {{expects blocks of 32, 64 ... 4096 elements, found 96}}
+  %0 = fsdp.dequantize %b nf4 {block_size = 96 : i64} : tensor<3x52xui8> -> tensor<16x16xf32>
+  return
+}
+
+// -----
+
+// DQ-1
+func.func @f(%b: tensor<4x36xui8>) {
+  // expected-error @+1 {{to have type 'tensor<1x8456xui8>', found 'tensor<4x36xui8>'}}
+  %0 = fsdp.dequantize %b nf4 {double_quant} : tensor<4x36xui8> -> tensor<16x16xf32>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected blocks of 32, 64 ... 4096 elements, found 8192}}
+fsdp.state frozen @w : tensor<1x4100xui8> quantized <nf4 block_size = 8192 of tensor<16x16xf32>>
+
+// -----
+
+// expected-error @+1 {{expected blocks of 32, 64 ... 4096 elements, found 65}}
+module attributes {fsdp.quantize = #fsdp.quantize<modules = ["*"], block_size = 65>} {
+}
+
+// -----
+
 // ST-17
 // expected-error @+1 {{expects blocks of #fsdp.quantized<int8 of tensor<16x16xf32>> to have type 'tensor<4x68xui8>', found 'tensor<4x36xui8>'}}
 fsdp.state frozen @w : tensor<4x36xui8> quantized <int8 of tensor<16x16xf32>>

@@ -83,6 +83,23 @@ module attributes {fsdp.quantize = #fsdp.quantize<modules = ["*.position"]>} {
 
 // -----
 
+// Blocks of another form.
+
+// CHECK:      fsdp.state frozen @net.position : tensor<1x16648xui8>
+// CHECK-SAME:   quantized <fp4 block_size = 128 double_quant = true of tensor<9x33xbf16>>
+// CHECK:      fsdp.dequantize %{{.+}} fp4 {block_size = 128 : i64, double_quant} : tensor<1x16648xui8> -> tensor<9x33xbf16>
+module attributes {fsdp.quantize = #fsdp.quantize<modules = ["*.position"], kind = fp4, block_size = 128, double_quant = true>} {
+  fsdp.module "net" class "Net"
+  fsdp.state frozen @net.position : tensor<9x33xbf16>
+  func.func @"infer/step"(%a: tensor<9x33xbf16> {fsdp.state = @net.position})
+      -> (tensor<9x33xbf16> {fsdp.output = "w"}) attributes {fsdp.captured, fsdp.program = #fsdp.program<kind = infer>} {
+    %n = aten.neg(%a) : (tensor<9x33xbf16>) -> tensor<9x33xbf16>
+    return %n : tensor<9x33xbf16>
+  }
+}
+
+// -----
+
 // Without the setting nothing changes.
 
 // CHECK-LABEL: module {

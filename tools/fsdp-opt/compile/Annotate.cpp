@@ -190,11 +190,12 @@ Attribute getQuantize(MLIRContext *context,
                       const std::optional<QuantizeConfig> &told) {
   if (!told)
     return {};
-  return QuantizeAttr::get(context, getTextsAttr(context, told->modules),
-                           told->kind == QuantizeChoice::Int8
-                               ? QuantizedKind::Int8
-                               : QuantizedKind::Nf4,
-                           getTextsAttr(context, told->skip));
+  auto kind = told->kind == QuantizeChoice::Int8  ? QuantizedKind::Int8
+              : told->kind == QuantizeChoice::Fp4 ? QuantizedKind::Fp4
+                                                  : QuantizedKind::Nf4;
+  return QuantizeAttr::get(context, getTextsAttr(context, told->modules), kind,
+                           getTextsAttr(context, told->skip), told->blockSize,
+                           told->doubleQuant);
 }
 
 /// Null if nothing is asked for.

@@ -80,12 +80,14 @@ struct Float8Config {
 };
 
 /// How frozen parameters are stored in blocks of codes.
-enum class QuantizeChoice { Nf4, Int8 };
+enum class QuantizeChoice { Nf4, Int8, Fp4 };
 
 /// Frozen matrices that are held in blocks of codes.
 struct QuantizeConfig {
   std::vector<std::string> modules = {"*"}; ///< patterns of their paths
   QuantizeChoice kind = QuantizeChoice::Nf4;
+  int64_t blockSize = 64;        ///< elements
+  bool doubleQuant = false;      ///< scales are coded as well
   std::vector<std::string> skip; ///< patterns of paths that stay as they are
 };
 

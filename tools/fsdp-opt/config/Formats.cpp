@@ -47,6 +47,18 @@ std::string Whole::describe() const {
   return most < kMostSteps ? text + " to " + std::to_string(most) : text;
 }
 
+int64_t PowerOfTwo::read(const Value &value) const {
+  int64_t number = value.reader().readInt(value.node, value.key);
+  if (number < least || number > most || (number & (number - 1)) != 0)
+    value.fail("expected a " + describe() + ", found " + value.node.Scalar());
+  return number;
+}
+
+std::string PowerOfTwo::describe() const {
+  return "power of two from " + std::to_string(least) + " to " +
+         std::to_string(most);
+}
+
 double Number::read(const Value &value) const {
   double number = value.reader().readDouble(value.node, value.key);
   if (!holds(number))

@@ -9,6 +9,7 @@
 #ifndef FSDP_TOOLS_FSDPOPT_CONFIG_FORMATS_H
 #define FSDP_TOOLS_FSDPOPT_CONFIG_FORMATS_H
 
+#include "support/BlockForm.h"
 #include "tools/fsdp-opt/config/Names.h"
 #include "tools/fsdp-opt/config/Reading.h"
 
@@ -63,6 +64,20 @@ inline Whole between(int64_t least, int64_t most,
                      std::string_view advice = {}) {
   return {least, most, advice};
 }
+
+/// A power of two.
+struct PowerOfTwo {
+  int64_t least, most;
+
+  int64_t read(const Value &value) const;
+  std::string describe() const;
+  std::string print(int64_t value) const {
+    return "`" + std::to_string(value) + "`";
+  }
+};
+/// Of blocks of codes.
+inline constexpr PowerOfTwo kBlockSize = {BlockForm::kLeast,
+                                          BlockForm::kGreatest};
 
 /// A finite number of a range that has words: "above 0".
 struct Number {

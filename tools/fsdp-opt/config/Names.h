@@ -99,7 +99,9 @@ inline std::vector<Named<Float8Choice>> getNames() {
 
 template <>
 inline std::vector<Named<QuantizeChoice>> getNames() {
-  return {{"nf4", QuantizeChoice::Nf4}, {"int8", QuantizeChoice::Int8}};
+  return {{"nf4", QuantizeChoice::Nf4},
+          {"fp4", QuantizeChoice::Fp4},
+          {"int8", QuantizeChoice::Int8}};
 }
 
 template <>

@@ -16,8 +16,13 @@ static const Table<QuantizeConfig> &getQuantize() {
            "modules around them; other matrices by their own names",
            {.absent = "`*`: all"}},
           {"kind", &QuantizeConfig::kind,
-           "what blocks of 64 elements hold: `nf4` codes of 4 bits as QLoRA's "
-           "NormalFloat, `int8` whole numbers from -127 to 127, and a scale"},
+           "what blocks hold: `nf4` codes of 4 bits as QLoRA's NormalFloat, "
+           "`fp4` codes of a sign and 8 magnitudes, `int8` whole numbers from "
+           "-127 to 127, and a scale"},
+          {"block_size", &QuantizeConfig::blockSize, kBlockSize,
+           "elements of a block"},
+          {"double_quant", &QuantizeConfig::doubleQuant,
+           "scales are codes of 8 bits as well, 256 of them together"},
           {"skip_modules",
            &QuantizeConfig::skip,
            NameList{"pattern"},
