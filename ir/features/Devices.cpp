@@ -13,7 +13,6 @@ std::span<const Device> fsdp::getDevices() {
        .kernels = KernelTable::Host,
        .ordersSums = true,
        .sumsWider = true,
-       .readsBlockCodes = true,
        .multipliesFloat8 = true,
        .alignment = 1},
       // NCCL sums while it moves; it and kernels move 16 bytes at a time.

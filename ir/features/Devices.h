@@ -26,8 +26,6 @@ struct Device {
   bool ordersSums = false;
   /// Collectives sum in a wider type than the one that travels.
   bool sumsWider = false;
-  /// Kernels read frozen matrices in blocks of codes.
-  bool readsBlockCodes = false;
   /// Products take operands in eight bits.
   bool multipliesFloat8 = false;
   /// They want what they sum to be contiguous, and sizes that are multiples of

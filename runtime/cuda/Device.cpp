@@ -3,6 +3,7 @@
 
 #include "runtime/cuda/Device.h"
 
+#include "plan/Quantized.h"
 #include "plan/Target.h"
 #include "runtime/comm/one_device/DeviceFabric.h"
 #include "runtime/cuda/Cupti.h"
@@ -39,16 +40,20 @@ using namespace fsdp;
 
 namespace {
 
-/// Numbers of a device's own draws.
-class DrawOnDevice final : public Instruction {
+/// An instruction that is one of our kernels, which is told `T`.
+template <typename T>
+class OwnKernel final : public Instruction {
 public:
-  DrawOnDevice(DeviceDraw draw, StreamHandle stream)
-      : draw(std::move(draw)), stream(stream) {}
-  void run(StepState &) override { drawOnDevice(draw, stream); }
+  using Launch = void (*)(const T &, StreamHandle);
+
+  OwnKernel(Launch launch, T told, StreamHandle stream)
+      : launch(launch), told(std::move(told)), stream(stream) {}
+  void run(StepState &) override { launch(told, stream); }
   void rehearse(StepState &state) override { run(state); }
 
 private:
-  const DeviceDraw draw;
+  const Launch launch;
+  const T told;
   const StreamHandle stream;
 };
 
@@ -91,6 +96,8 @@ public:
 
   std::unique_ptr<Instruction> prepareDraw(Preparation &p,
                                            const plan::DrawT &op) override;
+  std::unique_ptr<Instruction>
+  prepareDequantize(Preparation &p, const plan::DequantizeT &op) override;
   std::unique_ptr<Instruction> prepareUpdate(PreparedUpdate update) override {
     return makeUpdateOnDevice(std::move(update), cudaMemory,
                               streams->compute());
@@ -247,7 +254,20 @@ std::unique_ptr<Instruction> CudaDevice::prepareDraw(Preparation &p,
                   p.program.values[op.output]->dtype};
   if (!canDrawOnDevice(draw))
     return nullptr;
-  return std::make_unique<DrawOnDevice>(std::move(draw), streams->compute());
+  return std::make_unique<OwnKernel<DeviceDraw>>(drawOnDevice, std::move(draw),
+                                                 streams->compute());
+}
+
+std::unique_ptr<Instruction>
+CudaDevice::prepareDequantize(Preparation &p, const plan::DequantizeT &op) {
+  const at::Tensor &output = p.values[op.output];
+  return std::make_unique<OwnKernel<DeviceDequantize>>(
+      dequantizeOnDevice,
+      DeviceDequantize{toBlockForm(op), p.values[op.input].const_data_ptr(),
+                       output.mutable_data_ptr(),
+                       static_cast<size_t>(output.numel()),
+                       p.program.values[op.output]->dtype},
+      streams->compute());
 }
 
 /// 90 of "cuda:sm_90"; nothing of a name without one.

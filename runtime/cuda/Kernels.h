@@ -12,6 +12,7 @@
 #include "plan/plan_generated.h"
 #include "runtime/comm/Reduce.h"
 #include "runtime/device/Streams.h"
+#include "support/BlockForm.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -55,6 +56,18 @@ bool canDrawOnDevice(const DeviceDraw &draw);
 /// uniform numbers have the same bits, the others differ by the rounding of
 /// logarithms and the like.
 void drawOnDevice(const DeviceDraw &draw, StreamHandle stream);
+
+/// Numbers of a tensor that is held in blocks of codes.
+struct DeviceDequantize {
+  BlockForm form;
+  const void *rows; ///< as BlockForm.h says, and whatever they begin at
+  void *output;     ///< its elements lie one behind the other
+  size_t elements;
+  plan::DType dtype; ///< f32, bf16 or f16
+};
+
+/// What `dequantizeBlocks` does, rounded to the type, with the same bits.
+void dequantizeOnDevice(const DeviceDequantize &told, StreamHandle stream);
 
 } // namespace fsdp
 

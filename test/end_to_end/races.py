@@ -105,8 +105,7 @@ def changing(bin, nccl=False, **config):
     return run
 
 
-# Left out, as nothing of the kind runs on a GPU: fsdp_config.grains, reduce_wire_dtype and weights of four bits, which are refused with
-# device: cuda; several machines, whose ranks ask no more of their device than those of one; and of the ranks of an artifact for
+# Left out, as nothing of the kind runs on a GPU: fsdp_config.grains and reduce_wire_dtype, which are refused with device: cuda; several machines, whose ranks ask no more of their device than those of one; and of the ranks of an artifact for
 # inference, which has the gathers of one for training and nothing else.
 def cases(bin):
     yield "planted faults", planted(bin)
@@ -134,6 +133,10 @@ def cases(bin):
     yield "float8", case(bin, wide, 3, float8=EIGHT)
     yield "float8, kept in parts, recompute", case(bin, wide, 4, float8=EIGHT, reshard_after_forward=2, activation_checkpointing=True)
     yield "states of eight bits", case(bin, blocks, optimizer={"name": "adamw", "lr": 0.01, "state_dtype": "int8"})
+    coded = {"quantize": {"kind": "nf4", "double_quant": True}}
+    yield "bases in codes", case(bin, zoo.lora, 3, **coded)
+    yield "bases in codes, for GPUs, micro-batches", case(bin, zoo.lora, device="cuda", gradient_accumulation_steps=2, quantize={"kind": "fp4", "block_size": 32})
+    yield "bases in codes, offload_params", case(bin, zoo.lora, graphs=False, offload_params=True, **coded)
     yield "shapes that change", changing(bin)
     yield "HSDP", case(bin, blocks, 4, replicate=2, readers=4)
     yield "HSDP, offload_optimizer", case(bin, blocks, 4, graphs=False, replicate=2, readers=4, max_grad_norm=0.05, **offload)
@@ -155,6 +158,7 @@ def cases(bin):
     yield "NCCL, HSDP, offload_optimizer", case(bin, blocks, 4, graphs=False, replicate=2, **offload, **apart)
     yield "NCCL, kept in parts", case(bin, blocks, 4, reshard_after_forward=2, **apart)
     yield "NCCL, flat, float8, recompute", case(bin, wide, 3, bucket_layout="flat", float8=EIGHT, activation_checkpointing=True, **apart)
+    yield "NCCL, bases in codes", case(bin, zoo.lora, 3, **coded, **apart)
     yield "NCCL, tp, cp, validation", case(bin, zoo.llama, 1, mesh={"tp": 2, "cp": 2}, tp_plan="auto", eval={"data": "data.safetensors", "batches": 2}, **apart)
     # Of kernels that a processor has as well.
     yield "kernels, for GPUs", case(bin, zoo.mlp, 3, device="cuda", max_grad_norm=0.1, **kernels)

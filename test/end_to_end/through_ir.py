@@ -61,6 +61,8 @@ CONFIGS = {
     "float8": ("llama", {"mesh": {"dp_shard": 2}, "float8": {
         "recipe": "tensorwise", "modules": "*", "enable_fsdp_float8_all_gather": True, "pad_inner_dim": True}}),
     "quantized": ("lora", {"mesh": {"dp_shard": 2}, "quantize": {"kind": "nf4", "modules": "*", "skip_modules": "*head"}}),
+    "quantized in another form": ("lora", {"mesh": {"dp_shard": 2}, "quantize": {"kind": "fp4", "block_size": 128, "double_quant": True}}),
+    "quantized for GPUs": ("lora", {"mesh": {"dp_shard": 2}, "device": "cuda", "quantize": {"kind": "nf4"}}),
     "adapters, means over labels": ("llama", {"mesh": {"dp_shard": 2}, "loss_normalization": "tokens", "eval": {"data": "valid.safetensors"}, "adapter": {
         "name": "lora", "r": 4, "alpha": 6, "dropout": 0.1, "rslora": True, "modules": ["q", "*.up"], "skip_modules": "*layers.1*", "also_train": "*norm*",
         "bias": "lora_only", "init": "gaussian", "lr_b_ratio": 4}}),

@@ -26,6 +26,7 @@ import kit
 sys.path.insert(0, str(kit.HERE.parent / "end_to_end"))
 import families  # noqa: E402
 import harness  # noqa: E402
+import quantized  # noqa: E402
 import zoo  # noqa: E402
 
 STEPS = 6  # some as single launches, some as a graph
@@ -37,6 +38,8 @@ CASES = {
     "zero3": {"reshard_after_forward": True},
     "bf16": {"reshard_after_forward": True, "optimizer": SGD, "mixed_precision": BF16},
     "kernels": {"reshard_after_forward": True, "kernels": "on"},
+    "qlora": {"reshard_after_forward": True, "quantize": {"kind": "nf4", "double_quant": True}},
+    "qlora8": {"reshard_after_forward": False, "quantize": {"kind": "int8", "block_size": 128}},
     "bf16kernels": {"reshard_after_forward": True, "optimizer": SGD, "mixed_precision": BF16, "kernels": "on", "max_grad_norm": 0.05},
     "ckpt": {"activation_checkpointing": True},
     "everything": {"activation_checkpointing": True, "offload_params": True, "gradient_accumulation_steps": 2, "max_grad_norm": 0.05, "optimizer": SGD},
@@ -60,7 +63,7 @@ CASES = {
 # A step with the host's work in it is never captured as a whole.
 HOST_WORK = ("everything", "optoffload", "offload", "actoffload")
 # The models of this project that a case is made for; the others have no such parts, or their sizes do not divide.
-ONLY = {"tp2": ("gpt", "llama", "forms"), "tp2sp": ("gpt", "llama"), "cp2": ("llama",), "chunks": ("gpt", "llama")}
+ONLY = {"tp2": ("gpt", "llama", "forms"), "tp2sp": ("gpt", "llama"), "cp2": ("llama",), "chunks": ("gpt", "llama"), "qlora": ("lora",), "qlora8": ("lora",)}
 FAMILY_CASES = ("zero3", "bf16", "kernels", "ckpt")
 # What one call of efficient attention asks for beside the plan when it is captured,
 # and then only: its seed and offset lie on the device in a graph, else on the host.
@@ -244,7 +247,7 @@ class References:
 
     def get(self, folder, factory, case, world, config):
         batches = world // together(case)
-        key = str((folder, batches, is_lowered(case), *(config.get(k) for k in ("gradient_accumulation_steps", "max_grad_norm", "optimizer"))))
+        key = str((folder, batches, is_lowered(case), *(config.get(k) for k in ("gradient_accumulation_steps", "max_grad_norm", "optimizer", "quantize"))))
         if key not in self.made:
             self.made[key] = self.compute(folder, factory, case, batches, config)
         return self.made[key]
@@ -253,6 +256,9 @@ class References:
         begin = torch.load(folder / "start.pt")
         model, _ = factory()
         model.load_state_dict(begin["state"])
+        if told := config.get("quantize"):
+            for parameter in quantized.chosen(model, told).values():
+                parameter.data.copy_(quantized.store(parameter.data, told))
         start = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
         model.train().to(self.device)
         inputs = {k: v.to(self.device) for k, v in begin["inputs"].items() if torch.is_tensor(v)}

@@ -46,15 +46,14 @@ module attributes {fsdp.quantize = #fsdp.quantize<modules = ["*"]>, fsdp.paralle
 
 // -----
 
-// expected-error @+1 {{'quantize' is not supported with device: cuda, where nothing reads blocks of codes yet}}
 module attributes {fsdp.quantize = #fsdp.quantize<modules = ["*"]>, fsdp.device = "cuda:sm_90"} {
 }
 
 // -----
 
 // Of a device that nobody knows, nothing is known.
-// expected-error @+1 {{'quantize' is not supported with device: of another kind}}
-module attributes {fsdp.quantize = #fsdp.quantize<modules = ["*"]>, fsdp.device = "abacus"} {
+// expected-error @+1 {{'device: of another kind' is not supported with}}
+module attributes {fsdp.step = #fsdp.step<grains = 4>, fsdp.device = "abacus"} {
 }
 
 // -----

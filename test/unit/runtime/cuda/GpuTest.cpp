@@ -162,6 +162,11 @@ TEST_F(Gpu, UpdatesHaveTheHostsBits) {
   expectTheHostsUpdates(kernels);
 }
 
+TEST_F(Gpu, CodesStandForTheHostsNumbers) {
+  ArenaKernels kernels(*memory, streams->compute());
+  expectTheHostsNumbersOfCodes(kernels);
+}
+
 TEST_F(Gpu, CountsRiseByOne) {
   ArenaKernels kernels(*memory, streams->compute());
   expectCounts(kernels);

@@ -37,6 +37,9 @@ void expectTheHostsDraws(KernelMemory &memory);
 /// bits: all optimizers and ways to store, aligned and not, rounded at random,
 /// blocks that ranks share, NaNs, infinities, zeros and the least numbers.
 void expectTheHostsUpdates(KernelMemory &memory);
+/// `dequantizeOnDevice` gives `dequantizeBlocks`' bits: all forms and types,
+/// all codes, rows and numbers that begin anywhere, scales of all kinds.
+void expectTheHostsNumbersOfCodes(KernelMemory &memory);
 /// `raiseOnDevice` counts up from 0, in both places.
 void expectCounts(KernelMemory &memory);
 

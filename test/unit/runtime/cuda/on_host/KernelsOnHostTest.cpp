@@ -71,6 +71,10 @@ TEST_P(KernelsOnHost, UpdatesHaveTheHostsBits) {
   expectTheHostsUpdates(kernels);
 }
 
+TEST_P(KernelsOnHost, CodesStandForTheHostsNumbers) {
+  expectTheHostsNumbersOfCodes(kernels);
+}
+
 TEST_P(KernelsOnHost, CountsRiseByOne) { expectCounts(kernels); }
 
 //===----------------------------------------------------------------------===//

@@ -100,7 +100,7 @@ TEST(Combinations, ADeviceLacksWhatItsRowDoesNotSay) {
   EXPECT_TRUE(findDevice("cpu").ordersSums);
   EXPECT_EQ(findDevice("cuda:sm_90").name, "cuda");
   const Device &other = findDevice("cudax");
-  EXPECT_TRUE(askDevice(other, Feature::ReadsNoCodes)->is);
+  EXPECT_TRUE(askDevice(other, Feature::SumsInNoOrder)->is);
   EXPECT_EQ(other.kernels, KernelTable::None);
   EXPECT_FALSE(askDevice(other, Feature::Grains));
 }

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Our own CUDA sources, compiled for GPUs of several generations without one: no register lies in memory, and what is
+said to move 16 bytes at a time does.
+"""
+import pathlib
+import re
+import shutil
+
+from harness import must, parse_arguments, run_cases
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TARGETS = ("sm_80", "sm_90", "sm_100")
+# By source: how many kernels it has, the most registers of a thread (with 40 a multiprocessor runs 1536 threads), and what each moves 16 bytes at a time.
+SOURCES = {
+    "Dequantize.cu": (12, 40, (r"ld\.global\S*\.v4\.[ubf]32", r"st\.shared\S*\.v4\.[ubf]32", r"st\.global\S*\.v4\.[ubf]32")),
+}
+
+
+def find(tool):
+    return shutil.which(tool) or next((str(path) for path in (pathlib.Path(folder) / tool for folder in ("/usr/local/cuda/bin", "/opt/cuda/bin", "/usr/bin")) if path.exists()), None)
+
+
+def case(bin, source):
+    kernels, most, moves = SOURCES[source]
+
+    def run(folder):
+        flags = ["-std=c++20", "-O3", "-DNDEBUG", '-DFSDP_VERSION="test"', f"-I{ROOT}", f"-I{bin.parent}", "-diag-suppress=550", "-arch=compute_80"]
+        must(find("nvcc"), *flags, "-x", "cu", "-ptx", ROOT / "runtime" / "cuda" / source, "-o", folder / "code.ptx", cwd=folder)
+        entries = re.split(r"(?m)^(?:\.visible )?\.entry ", (folder / "code.ptx").read_text())[1:]
+        assert len(entries) == kernels, f"{len(entries)} kernels"
+        for entry in entries:
+            for move in moves:
+                assert re.search(move, entry), f"{entry.split('(')[0]} has no {move}"
+        for target in TARGETS:
+            said = must(find("ptxas"), "-v", f"-arch={target}", folder / "code.ptx", "-o", folder / "code.cubin", cwd=folder).stderr
+            found = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads\s.*?Used (\d+) registers", said, re.S)
+            assert len(found) == kernels, said
+            for stack, stores, loads, registers in found:
+                assert stack == stores == loads == "0" and int(registers) <= most, f"{target}: {registers} registers, {stack} bytes of stack, {stores} and {loads} of spills"
+            if find("cuobjdump"):
+                code = must(find("cuobjdump"), "-sass", folder / "code.cubin", cwd=folder).stdout
+                for what in ("LDG.E.128", "STG.E.128"):
+                    assert code.count(what) >= kernels, f"{target}: {code.count(what)} times {what}"
+    return run
+
+
+def main():
+    arguments = parse_arguments()
+    run_cases({source: case(arguments.bin, source) for source in SOURCES}, arguments.only)
+
+
+main()
