@@ -76,12 +76,17 @@ void verifyWeight(const PlanT &plan, const std::string &where,
     return;
   if (static_cast<size_t>(weight.file) >= plan.weights.size())
     refusePlan(where, "lies in a weights file that does not exist");
+  // Codes, with whatever else the file has of them, of 4 or of 8 bits.
+  bool isPacked = weight.dtype == plan::DType::u8;
+  bool isCoded = (isPacked || weight.dtype == plan::DType::i8) &&
+                 isQuantizable(modelDType(state));
   if (weight.dtype > plan::DType::MAX ||
-      !isConvertible(weight.dtype, modelDType(state)))
+      (!isCoded && !isConvertible(weight.dtype, modelDType(state))))
     refusePlan(where, "has a weight whose type does not convert to its own");
   auto extent =
       checkedExtent(modelShape(plan, state), {}, dtypeBytes(weight.dtype));
-  if (!extent || *extent != weight.bytes)
+  if (!extent || (isCoded && isPacked ? !canBePacked(*extent, weight.bytes)
+                                      : *extent != weight.bytes))
     refusePlan(where, "has a weight of " + std::to_string(weight.bytes) +
                           " bytes, which is not its shape");
   uint64_t bytes = plan.weights[weight.file]->bytes;

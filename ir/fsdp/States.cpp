@@ -121,6 +121,12 @@ static LogicalResult verifyWeight(StateOp state, WeightAttr weight) {
   int64_t bytes = state.getModelType().getNumElements() * ((bits + 7) / 8);
   if (bytes == weight.getBytes())
     return success();
+  // Codes of 4 bits, in a tensor that may be of wider elements.
+  if (element.isUnsignedInteger(8) &&
+      isa<FloatType>(state.getModelType().getElementType()))
+    if (int64_t needed = (bytes + 1) / 2;
+        weight.getBytes() >= needed && weight.getBytes() < needed + 8)
+      return success();
   return state.emitOpError("expects a weight of ")
          << bytes << " bytes, found " << weight.getBytes();
 }

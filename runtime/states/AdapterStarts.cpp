@@ -142,7 +142,7 @@ static at::Tensor widen(const at::Tensor &tensor) {
 
 void AdapterStarts::compute(const plan::PlanT &plan,
                             const plan::AdapterT &adapter,
-                            const ReadWhole &read) {
+                            const ReadWhole &read, const IsCoded &isCoded) {
   const plan::StateT &base = *plan.states[adapter.base];
   const plan::StateT &down = *plan.states[adapter.down];
   const plan::StateT &up = *plan.states[adapter.up];
@@ -158,6 +158,12 @@ void AdapterStarts::compute(const plan::PlanT &plan,
   };
   bool isTaken = startsAs(down, InitKind::pissa);
   if (isTaken || startsAs(down, InitKind::loftq)) {
+    if (!isTaken && isCoded(base))
+      throw Error(ErrorId::RuntimeUnsupported,
+                  "init: loftq begins '" + down.name +
+                      "' with what quantize loses of '" + base.name +
+                      "', which the weights file has in codes already: give "
+                      "whole weights, or compile without init");
     at::Tensor matrix = widen(whole);
     if (!isTaken)
       matrix = matrix.sub(throughCodes(base, whole));
@@ -188,7 +194,8 @@ void AdapterStarts::compute(const plan::PlanT &plan,
     less.scale = -adapter.scale;
     MergedDelta(less, valueOf(down), valueOf(up)).addTo(whole.view({-1}), 0);
   }
-  if (base.quantized)
+  // Without the adapter, codes of a file are others.
+  if (base.quantized && (isTaken || !isCoded(base)))
     whole = throughCodes(base, whole).to(whole.scalar_type());
   at::Tensor product = valueOf(up).flatten(1).mm(valueOf(down).flatten(1));
   at::Tensor sum = asOutByIn(adapter, widen(whole)).add(product, adapter.scale);
@@ -251,7 +258,7 @@ void AdapterStarts::share(const plan::PlanT &plan, Fabric &fabric,
 AdapterStarts::AdapterStarts(
     const plan::PlanT &plan, Fabric &fabric,
     const std::function<bool(const plan::StateT &)> &isWanted,
-    const ReadWhole &read) {
+    const ReadWhole &read, const IsCoded &isCoded) {
   std::vector<const plan::AdapterT *> adapters;
   for (const auto &adapter : plan.adapters)
     if (std::ranges::any_of(
@@ -261,7 +268,7 @@ AdapterStarts::AdapterStarts(
   auto world = static_cast<size_t>(fabric.worldSize());
   for (size_t i = static_cast<size_t>(fabric.rank()); i < adapters.size();
        i += world)
-    compute(plan, *adapters[i], read);
+    compute(plan, *adapters[i], read, isCoded);
   if (world > 1 && !adapters.empty())
     share(plan, fabric, adapters);
   for (const plan::AdapterT *adapter : adapters) {

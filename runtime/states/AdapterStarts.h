@@ -22,12 +22,14 @@ class AdapterStarts {
 public:
   /// A state's whole tensor of the model, without what this class knows.
   using ReadWhole = std::function<at::Tensor(const plan::StateT &)>;
+  /// Whether what is read is what the state's codes stand for.
+  using IsCoded = std::function<bool(const plan::StateT &)>;
 
   /// Collective: each rank computes its share of the adapters that have a state
   /// that `isWanted`, the same on all ranks. Throws fsdp::Error.
   AdapterStarts(const plan::PlanT &plan, Fabric &fabric,
                 const std::function<bool(const plan::StateT &)> &isWanted,
-                const ReadWhole &read);
+                const ReadWhole &read, const IsCoded &isCoded);
 
   /// The whole tensor that the state begins with; null if this is not for here.
   const at::Tensor *find(const plan::StateT &state) const;
@@ -37,7 +39,7 @@ public:
 
 private:
   void compute(const plan::PlanT &plan, const plan::AdapterT &adapter,
-               const ReadWhole &read);
+               const ReadWhole &read, const IsCoded &isCoded);
   void share(const plan::PlanT &plan, Fabric &fabric,
              const std::vector<const plan::AdapterT *> &adapters);
 

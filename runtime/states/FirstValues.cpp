@@ -145,6 +145,12 @@ void FirstValues::readQuantized(const Region &region,
   BlockForm form = toBlockForm(*state.quantized);
   if (region.size[1] != form.getRowBytes() || toStrides[1] != 1)
     throw std::logic_error("blocks of codes are cut as whole rows");
+  if (isAsCoded()) {
+    for (int64_t row = 0; row < region.size[0]; ++row)
+      weights->readRows(state, region.offset[0] + row, 1,
+                        reinterpret_cast<uint8_t *>(to) + row * toStrides[0]);
+    return;
+  }
   uint64_t all = *checkedElements(shape);
   auto ofRow = static_cast<uint64_t>(form.getRowElements());
   uint64_t together = std::max(kBlockElements / ofRow, uint64_t(1));
@@ -210,16 +216,23 @@ void FirstValues::readBlocks(const Region &region,
 void FirstValues::finish(uint64_t first, uint64_t count, char *data) const {
   if (checks && state.source && state.source->strides.empty() && !isOfWeights())
     checks->note(state, first * element, count * element, data);
+  adjust(first, count, data);
+}
+
+void FirstValues::adjust(uint64_t first, uint64_t count, char *data) const {
   if (const MergedDelta *taken = starts ? starts->findTaken(state) : nullptr)
     taken->addTo(
         at::from_blob(data, {static_cast<int64_t>(count)}, toScalarType(dtype)),
         static_cast<int64_t>(first));
 }
 
-  adjust(first, count, data);
+bool FirstValues::isAsCoded() const {
+  bool isChanged = starts && (starts->find(state) || starts->findTaken(state));
+  bool isRead = isOfWeights() || (!state.source && state.weight && weights);
+  return state.quantized && isRead && !isChanged &&
+         weights->hasRows(state, toBlockForm(*state.quantized));
 }
 
-void FirstValues::adjust(uint64_t first, uint64_t count, char *data) const {
 at::Tensor FirstValues::readWhole() const {
   at::Tensor whole = at::empty(shape, toScalarType(dtype));
   readRun(0, *checkedElements(shape), static_cast<char *>(whole.data_ptr()));

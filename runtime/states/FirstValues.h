@@ -39,6 +39,9 @@ public:
   void read(const Region &region, std::span<const int64_t> strides,
             char *to) const;
 
+  /// Whether the state's codes are those of a file, bit by bit.
+  bool isAsCoded() const;
+
   /// All of the model's tensor, in its type.
   at::Tensor readWhole() const;
 
@@ -57,13 +60,13 @@ private:
   void copyInit(uint64_t first, uint64_t count, char *to) const;
   /// Tells `checks` of what was read, and makes the first value of it.
   void finish(uint64_t first, uint64_t count, char *data) const;
-
-  /// Whether weights files have it, whatever else says where it begins.
-  bool isOfWeights() const { return weights && weights->has(state); }
   /// Takes off what the state begins without.
   void adjust(uint64_t first, uint64_t count, char *data) const;
   /// What coded scales of the tensor are relative to.
   float findOffset(const BlockForm &form) const;
+
+  /// Whether weights files have it, whatever else says where it begins.
+  bool isOfWeights() const { return weights && weights->has(state); }
 
   const plan::PlanT &plan;
   const plan::StateT &state;

@@ -35,11 +35,18 @@ void fsdp::loadStates(const plan::PlanT &plan, int rank, const Arenas &arenas,
                       const ModelFile *model, const WeightReader *weights,
                       const std::function<bool(const plan::StateT &)> &isWanted,
                       RecordChecks *checks, Fabric *fabric) {
+  if (weights && rank == 0)
+    weights->logCodes();
   std::optional<AdapterStarts> starts;
   if (fabric && needsAdapterStarts(plan))
-    starts.emplace(plan, *fabric, isWanted, [&](const plan::StateT &state) {
-      return FirstValues(plan, state, model, weights, nullptr).readWhole();
-    });
+    starts.emplace(
+        plan, *fabric, isWanted,
+        [&](const plan::StateT &state) {
+          return FirstValues(plan, state, model, weights, nullptr).readWhole();
+        },
+        [&](const plan::StateT &state) {
+          return FirstValues(plan, state, model, weights, nullptr).isAsCoded();
+        });
   for (const auto &state : plan.states)
     if (state->layout == plan::Layout::flat)
       arenas.of(*state).fill(state->offset, 0, state->bytes);

@@ -4,8 +4,10 @@
 #include "runtime/states/WeightReader.h"
 
 #include "plan/DType.h"
+#include "plan/FirstValues.h"
 #include "plan/Quantized.h"
 #include "runtime/device/DTypes.h"
+#include "runtime/log/Log.h"
 #include "runtime/weights/MissingValues.h"
 #include "runtime/weights/WeightFiles.h"
 #include "support/AdapterNames.h"
@@ -100,7 +102,53 @@ void WeightReader::openPlanned(const plan::PlanT &plan,
   for (const auto &state : plan.states)
     if (state->weight && state->weight->file >= 0)
       sources[state.get()] = {files[state->weight->file].get(),
-                              state->weight->offset, state->weight->dtype};
+                              state->weight->offset,
+                              state->weight->dtype,
+                              {}};
+  findCodes(plan);
+}
+
+void WeightReader::findCodes(const plan::PlanT &plan) {
+  auto isCoded = [](const plan::StateT &state) {
+    return state.weight && state.weight->file >= 0 &&
+           !isConvertible(state.weight->dtype, modelDType(state));
+  };
+  if (std::ranges::none_of(plan.states,
+                           [&](const auto &state) { return isCoded(*state); }))
+    return;
+  std::vector<std::unique_ptr<SafetensorsFile>> opened;
+  std::map<std::string, WeightFiles::Tensor> tensors;
+  std::map<std::pair<size_t, uint64_t>, std::string> names; // by place
+  for (size_t i = 0; i < files.size(); ++i) {
+    opened.push_back(std::make_unique<SafetensorsFile>(
+        files[i]->path(), ErrorId::WeightsInvalid));
+    for (const auto &[name, stored] : opened.back()->tensors()) {
+      tensors.try_emplace(name, WeightFiles::Tensor{i, &stored});
+      names[{i, stored.offset}] = name;
+    }
+  }
+  auto find =
+      [&](const std::string &name) -> std::optional<WeightFiles::Tensor> {
+    auto it = tensors.find(name);
+    return it == tensors.end() ? std::nullopt : std::optional(it->second);
+  };
+  for (const auto &state : plan.states) {
+    if (!isCoded(*state))
+      continue;
+    auto number = static_cast<size_t>(state->weight->file);
+    const std::string &path = files[number]->path();
+    auto name = names.find({number, state->weight->offset});
+    std::optional<CodedWeight> coded;
+    if (name != names.end())
+      coded = CodedWeight::find(name->second, path, find);
+    if (!coded)
+      throw Error(ErrorId::WeightsInvalid,
+                  "'" + path + "' has codes of '" + state->name +
+                      "' and nothing that says what they stand for; name "
+                      "whole weights with --weights=PATH");
+    coded->checkShape(state->name, modelShape(plan, *state), path);
+    sources[state.get()].coded = std::move(coded);
+  }
 }
 
 void WeightReader::openGiven(const plan::PlanT &plan,
@@ -119,7 +167,7 @@ void WeightReader::openGiven(const plan::PlanT &plan,
       tensor = weights.find(name);
       if (!tensor)
         continue;
-      take(plan, *state, *tensor, name);
+      take(plan, *state, weights, *tensor, name);
       break;
     }
     if (tensor)
@@ -140,12 +188,19 @@ void WeightReader::openGiven(const plan::PlanT &plan,
 }
 
 void WeightReader::take(const plan::PlanT &plan, const plan::StateT &state,
+                        const WeightFiles &weights,
                         const WeightFiles::Tensor &tensor,
                         const std::string &name) {
   const auto &file = files[tensor.file];
-  checkWeight(state.name, modelShape(plan, state), modelDType(state), name,
-              *tensor.stored, file->path());
-  sources[&state] = {file.get(), tensor.stored->offset, tensor.stored->dtype};
+  std::vector<int64_t> shape = modelShape(plan, state);
+  std::optional<CodedWeight> coded = weights.findCoded(name);
+  if (coded && isQuantizable(modelDType(state)))
+    coded->checkShape(state.name, shape, file->path());
+  else
+    checkWeight(state.name, shape, modelDType(state), name, *tensor.stored,
+                file->path());
+  sources[&state] = {file.get(), tensor.stored->offset, tensor.stored->dtype,
+                     std::move(coded)};
 }
 
 /// By the names of PEFT's folders; adapters by their own as well.
@@ -166,10 +221,46 @@ void WeightReader::findAdapters(const plan::PlanT &plan,
                         "', which begins here with numbers that its layer then "
                         "lacks (adapter: {init: pissa}): compile without init, "
                         "and with the adapter's rank, to go on from it");
-      take(plan, *state, *tensor, name);
+      take(plan, *state, weights, *tensor, name);
       break;
     }
   }
+}
+
+bool WeightReader::hasRows(const plan::StateT &state,
+                           const BlockForm &form) const {
+  auto source = sources.find(&state);
+  return source != sources.end() && source->second.coded &&
+         source->second.coded->isOf(form);
+}
+
+void WeightReader::readRows(const plan::StateT &state, int64_t first,
+                            int64_t count, uint8_t *to) const {
+  sources.at(&state).coded->readRows(files, first, count, to);
+}
+
+void WeightReader::logCodes() const {
+  std::map<std::pair<LogLevel, std::string>, size_t> counts;
+  for (const auto &[state, source] : sources) {
+    if (!source.coded)
+      continue;
+    LogLevel level = LogLevel::info;
+    std::string text = source.coded->describe() + " of bitsandbytes ";
+    if (!state->quantized) {
+      text += "are read as the numbers that they stand for";
+    } else if (BlockForm form = toBlockForm(*state->quantized);
+               source.coded->isOf(form)) {
+      text += "are taken as they are";
+    } else {
+      text += "are coded again, as " + getName(form) +
+              ", which rounds a second time; compile with their quantize to "
+              "keep them";
+      level = LogLevel::warning;
+    }
+    ++counts[{level, text}];
+  }
+  for (const auto &[note, count] : counts)
+    log(note.first, std::to_string(count) + " matrices in " + note.second);
 }
 
 void WeightReader::readElements(const plan::StateT &state, uint64_t first,
@@ -181,7 +272,20 @@ void WeightReader::readElements(const plan::StateT &state, uint64_t first,
     std::memset(to, 0, elements * element);
     return;
   }
-  const auto &[file, offset, dtype] = source->second;
+  const auto &[file, offset, dtype, coded] = source->second;
+  if (coded) {
+    std::vector<float> wide(std::min(kBlockElements, elements));
+    for (uint64_t done = 0; done < elements;) {
+      uint64_t block = std::min(kBlockElements, elements - done);
+      coded->readNumbers(files, first + done, block, wide.data());
+      auto size = static_cast<int64_t>(block);
+      at::from_blob(static_cast<char *>(to) + done * element, {size},
+                    toScalarType(own))
+          .copy_(at::from_blob(wide.data(), {size}, at::kFloat));
+      done += block;
+    }
+    return;
+  }
   uint64_t stored = dtypeBytes(dtype);
   uint64_t begin = offset + first * stored;
   if (dtype == own)

@@ -5,6 +5,7 @@
 #define FSDP_RUNTIME_STATES_WEIGHTREADER_H
 
 #include "plan/plan_generated.h"
+#include "runtime/weights/CodedWeights.h"
 #include "runtime/weights/WeightFiles.h"
 #include "support/ReadOnlyFile.h"
 
@@ -12,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,20 +43,34 @@ public:
   void readElements(const plan::StateT &state, uint64_t first, uint64_t count,
                     void *to) const;
 
+  /// Whether the files have the state's tensor in the blocks of codes that a
+  /// state of that form holds.
+  bool hasRows(const plan::StateT &state, const BlockForm &form) const;
+  /// These rows [first, first + count), bit by bit.
+  void readRows(const plan::StateT &state, int64_t first, int64_t count,
+                uint8_t *to) const;
+  /// Says what is read of codes, and what becomes of them: a warning where that
+  /// rounds again.
+  void logCodes() const;
+
 private:
   struct Source {
     const ReadOnlyFile *file;
     uint64_t offset; ///< of the first element
     plan::DType dtype;
+    std::optional<CodedWeight> coded;
   };
 
   void openPlanned(const plan::PlanT &plan, const std::string &folder,
                    bool allowMissing);
+  /// Those that the plan knows for codes, with what lies beside them.
+  void findCodes(const plan::PlanT &plan);
   void openGiven(const plan::PlanT &plan,
                  const std::vector<std::string> &paths);
   void findAdapters(const plan::PlanT &plan, const WeightFiles &weights);
   void take(const plan::PlanT &plan, const plan::StateT &state,
-            const WeightFiles::Tensor &tensor, const std::string &name);
+            const WeightFiles &weights, const WeightFiles::Tensor &tensor,
+            const std::string &name);
 
   std::vector<std::unique_ptr<ReadOnlyFile>> files;
   std::map<const plan::StateT *, Source> sources;

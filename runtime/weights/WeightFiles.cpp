@@ -6,6 +6,7 @@
 #include "plan/DType.h"
 #include "plan/FirstValues.h"
 #include "plan/Shape.h"
+#include "runtime/weights/CodedWeights.h"
 #include "support/Nearest.h"
 #include "support/Nesting.h"
 #include "support/ReadOnlyFile.h"
@@ -128,6 +129,16 @@ void WeightFiles::addIndex(const std::string &path) {
 const WeightFiles::Tensor *WeightFiles::find(const std::string &name) const {
   auto it = all.find(name);
   return it == all.end() ? nullptr : &it->second;
+}
+
+std::optional<CodedWeight>
+WeightFiles::findCoded(const std::string &name) const {
+  return CodedWeight::find(
+      name, opened[find(name)->file]->path(),
+      [this](const std::string &other) -> std::optional<Tensor> {
+        const Tensor *tensor = find(other);
+        return tensor ? std::optional(*tensor) : std::nullopt;
+      });
 }
 
 std::string WeightFiles::suggest(std::string_view name) const {

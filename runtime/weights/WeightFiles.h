@@ -17,11 +17,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace fsdp {
+
+class CodedWeight;
 
 /// What stands in front of names, and the path itself.
 struct WeightPath {
@@ -48,6 +51,9 @@ public:
     return opened;
   }
   const std::map<std::string, Tensor> &tensors() const { return all; }
+  /// What bitsandbytes put in the place of the tensor, which a file has;
+  /// nothing: it is one as any other. Throws fsdp::Error (WeightsInvalid).
+  std::optional<CodedWeight> findCoded(const std::string &name) const;
   /// Null if no file has it.
   const Tensor *find(const std::string &name) const;
   /// "'a', 'b'": what was opened, for messages.

@@ -7,6 +7,8 @@
 #include "passes/emit/PlanEnums.h"
 #include "passes/emit/Types.h"
 #include "plan/DType.h"
+#include "plan/Quantized.h"
+#include "runtime/weights/CodedWeights.h"
 #include "runtime/weights/MissingValues.h"
 #include "runtime/weights/WeightFiles.h"
 #include "support/AdapterNames.h"
@@ -78,6 +80,7 @@ private:
   std::set<const InitRule *> used;
   std::set<std::string> read; ///< names in the files
   std::map<std::string, size_t> conversions;
+  std::map<std::string, size_t> codes; ///< tensors, by how they are coded
   std::vector<StateOp> missing, later;
   size_t overridden = 0;
   std::vector<std::string> notes;
@@ -257,9 +260,19 @@ void Resolver::setWeight(StateOp state) {
     const StoredTensor &stored = *tensor->stored;
     if (!dtype)
       break;
-    checkWeight(state.getSymName().str(), type.getShape().vec(), *dtype, name,
-                stored, files->files()[tensor->file]->path());
-    if (stored.dtype != *dtype)
+    const std::string &path = files->files()[tensor->file]->path();
+    std::optional<CodedWeight> coded;
+    if (isQuantizable(*dtype))
+      coded = files->findCoded(name);
+    if (coded) {
+      coded->checkShape(state.getSymName().str(), type.getShape().vec(), path);
+      ++codes[coded->describe()];
+      read.insert(coded->parts().begin(), coded->parts().end());
+    } else {
+      checkWeight(state.getSymName().str(), type.getShape().vec(), *dtype, name,
+                  stored, path);
+    }
+    if (!coded && stored.dtype != *dtype)
       ++conversions[std::string(dtypeName(stored.dtype)) + " to " +
                     std::string(dtypeName(*dtype))];
     if (isTaken(state))
@@ -268,7 +281,7 @@ void Resolver::setWeight(StateOp state) {
     state.setValueAttr(WeightAttr::get(
         module.getContext(), attributes, static_cast<int64_t>(tensor->file),
         stored.offset, stored.bytes,
-        toType(stored.dtype, module.getContext())));
+        toType(coded ? coded->dtype() : stored.dtype, module.getContext())));
     return;
   }
   if (isRequired)
@@ -366,6 +379,11 @@ void Resolver::addNotes() {
   for (const auto &[types, count] : conversions)
     notes.push_back(std::to_string(count) + " tensors of " + files->describe() +
                     " are converted from " + types);
+  for (const auto &[form, count] : codes)
+    notes.push_back(std::to_string(count) + " tensors of " + files->describe() +
+                    " are codes that bitsandbytes wrote, " + form +
+                    ": where quantize asks for the same they are taken as they "
+                    "are, elsewhere for the numbers that they stand for");
   if (files) {
     std::vector<MissingValue> unused;
     for (const auto &[name, tensor] : files->tensors())
