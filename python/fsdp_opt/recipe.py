@@ -270,9 +270,10 @@ def _add_reference(recipe: _recipe.Recipe, base: Any, prepared: Any, weights: li
         other = _recipe_model.Base(recipe.reference, recipe.half and recipe.has_adapter)
         _recipe_model.check_same_tokens(base, other, "reference")
         base, weights = other, _weights(recipe.output, other, "reference-buffers")
-    kept = {name: recipe.keys[name] for name in ("quantize", "load_in_4bit", "load_in_8bit", "mesh", "device", "bf16", "fsdp_config") if name in recipe.keys}
+    kept = {name: recipe.keys[name] for name in ("quantize", "load_in_4bit", "load_in_8bit", "bnb_config_kwargs", "quantization_config", "mesh", "device", "bf16", "fsdp_config") if name in recipe.keys}
     if str(recipe.keys.get("adapter")) == "qlora":
         kept.setdefault("load_in_4bit", True)
+        kept["bnb_config_kwargs"] = {"bnb_4bit_use_double_quant": True, **(kept.get("bnb_config_kwargs") or {})}
     told = hashlib.sha256(json.dumps([prepared.train.name, base.name, _stat(weights[0]), kept], default=str).encode()).hexdigest()[:12]
     target = prepared.train.with_name(f"train-with-reference-{told}.safetensors")
     if target.exists():

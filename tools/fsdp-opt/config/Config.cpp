@@ -101,6 +101,7 @@ static void load(Reading &reading) {
   };
   applyWire(reading);
   reading.collect("adapter", [&] { applyAdapter(reading); });
+  reading.collect("quantize", [&] { applyQuantize(reading); });
   run(getStepChecks());
   run(getShardingChecks());
   checkCombinations(reading);

@@ -35,6 +35,9 @@ void applyWire(Reading &reading);
 /// What becomes of the adapters that a file asks for.
 void applyAdapter(Reading &reading);
 
+/// What becomes of the base in codes that it asks for.
+void applyQuantize(Reading &reading);
+
 /// States of a paged optimizer lie on the host, unless the file says where.
 void applyPaging(Reading &reading);
 

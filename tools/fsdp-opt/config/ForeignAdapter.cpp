@@ -113,8 +113,9 @@ static void readAdapter(const Value &value) {
   static constexpr std::string_view words[] = {"lora", "qlora", "dora"};
   std::string word = value.reader().readChoice(value.node, value.key, words);
   readKind(value);
+  // Which codes scales, too.
   if (word == "qlora")
-    takeQuantized(value, QuantizeChoice::Nf4);
+    takeQuantized(value, QuantizeChoice::Nf4, /*isDouble=*/true);
 }
 
 /// LLaMA-Factory's.
@@ -289,62 +290,11 @@ void fsdp::applyAdapter(Reading &reading) {
 }
 
 //===----------------------------------------------------------------------===//
-// The base
-//===----------------------------------------------------------------------===//
-
-/// LLaMA-Factory's.
-static void readBits(const Value &value) {
-  int64_t bits = between(1, 16).read(value);
-  if (bits != 4 && bits != 8)
-    value.reader().fail(ErrorId::ConfigNotSupported, value.node,
-                        "'" + value.key + "': expected 4 or 8 bits, found " +
-                            value.node.Scalar());
-  takeQuantized(value, bits == 4 ? QuantizeChoice::Nf4 : QuantizeChoice::Int8);
-}
-
-static void readCodes(const Value &value) {
-  if (value.node.Scalar() != "nf4")
-    value.reader().fail(ErrorId::ConfigNotSupported, value.node,
-                        "'" + value.key + "': expected nf4, found " +
-                            value.node.Scalar() +
-                            "; blocks of codes are nf4 or int8");
-}
-
-static constexpr std::string_view kDouble =
-    "is not done: scales of blocks stay in float32, which is more exact and "
-    "takes 0.06 bytes an element";
-
-/// transformers' BitsAndBytesConfig.
-static void readBnb(const Value &value) {
-  if (!value.node.IsMap())
-    value.failType("a map of keys and values");
-  for (const auto &entry : value.node) {
-    std::string key = entry.first.Scalar();
-    Value each{value.reading, value.path, key, entry.second};
-    if (key == "bnb_4bit_quant_type")
-      readCodes(each);
-    else if (key == "bnb_4bit_use_double_quant" && !isOff(entry.second))
-      value.reading.addNote(entry.second,
-                            "'" + key + "' " + std::string(kDouble));
-    else if (key != "bnb_4bit_use_double_quant" &&
-             key != "bnb_4bit_compute_dtype" &&
-             key != "bnb_4bit_quant_storage" && key != "load_in_4bit")
-      value.reader().fail(ErrorId::ConfigNotSupported, entry.first,
-                          "'" + key +
-                              "' cannot be had: quantize: {…} says which "
-                              "matrices are held in blocks of codes");
-  }
-}
-
-//===----------------------------------------------------------------------===//
 // Rows
 //===----------------------------------------------------------------------===//
 
 namespace {
 constexpr unsigned tools = Axolotl | LlamaFactory | Trl;
-constexpr std::string_view quantised =
-    "parameters keep the type in which they were exported, or quantize: {kind: "
-    "nf4} or int8 holds frozen ones";
 constexpr std::string_view started =
     "name the folder with --weights=DIR, in front of the base's: adapters go "
     "on from there";
@@ -354,8 +304,9 @@ constexpr std::string_view peft =
 constexpr ForeignKey keys[] = {
     taken(Axolotl, "", "adapter", "", readAdapter,
           "a map of `adapter` from the keys below, unless the exported model "
-          "has adapters; `qlora` also `quantize: {kind: nf4}`, unless that is "
-          "given")
+          "has adapters; `qlora` also `quantize: {kind: nf4, double_quant: "
+          "true}`, "
+          "unless that is given")
         .quietIfOff()
         .only(isWord),
     taken(LlamaFactory, "", "finetuning_type", "", readTuning,
@@ -410,32 +361,6 @@ constexpr ForeignKey keys[] = {
          "is optimizer: {groups: [{params: \"*lora_embedding_B*\", lr: …}]} "
          "here",
          "loraplus_lr_embedding"),
-
-    taken(OfTrainer, "", "load_in_4bit", "", readLoadIn4Bit,
-          "`quantize: {kind: nf4}`, unless that is given")
-        .quietIfOff(),
-    taken(OfTrainer, "", "load_in_8bit", "", readLoadIn8Bit,
-          "`quantize: {kind: int8}`, unless that is given")
-        .quietIfOff(),
-    taken(LlamaFactory, "", "quantization_bit", "", readBits,
-          "4: `quantize: {kind: nf4}`, 8: int8, unless that is given")
-        .quietIfOff(),
-    taken(LlamaFactory | Trl, "", "quantization_type bnb_4bit_quant_type", "",
-          readCodes, "nothing: `nf4` alone"),
-    taken(Axolotl, "", "bnb_config_kwargs", "", readBnb,
-          "nothing: `nf4` alone, with scales of blocks in float32"),
-    told(LlamaFactory | Trl, Noted, "", kDouble,
-         "double_quantization use_bnb_nested_quant"),
-    told(LlamaFactory, Ignored, "", "quantize: {…} says how",
-         "quantization_method quantization_device_map "
-         "bnb_4bit_compute_dtype bnb_4bit_quant_storage"),
-    told(Axolotl, Changes, "",
-         "experts in one tensor are quantised where quantize: {modules: "
-         "[\"*\", \"*.experts.gate_up_proj\", \"*.experts.down_proj\"]} names "
-         "them; without that they keep their type",
-         "quantize_moe_experts"),
-    told(Axolotl, Refused, "", quantised,
-         "gptq quantization quantize_moments dsv4_fp4_grouped_mode"),
 };
 } // namespace
 

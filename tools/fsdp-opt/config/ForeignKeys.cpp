@@ -17,11 +17,11 @@ using namespace fsdp;
 std::span<const ForeignKey> fsdp::getForeignKeys() {
   static const std::vector<ForeignKey> all = [] {
     std::vector<ForeignKey> all;
-    for (auto part :
-         {foreign::getStepKeys(), foreign::getShardingKeys(),
-          foreign::getAdapterKeys(), foreign::getModelKeys(),
-          foreign::getDataKeys(), foreign::getRunKeys(),
-          foreign::getTorchtitanKeys(), foreign::getDeepSpeedKeys()})
+    for (auto part : {foreign::getStepKeys(), foreign::getShardingKeys(),
+                      foreign::getAdapterKeys(), foreign::getQuantizeKeys(),
+                      foreign::getModelKeys(), foreign::getDataKeys(),
+                      foreign::getRunKeys(), foreign::getTorchtitanKeys(),
+                      foreign::getDeepSpeedKeys()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

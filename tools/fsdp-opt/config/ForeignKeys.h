@@ -123,6 +123,7 @@ constexpr ForeignKey told(unsigned tools, ForeignKey::Action action,
 std::span<const ForeignKey> getStepKeys();
 std::span<const ForeignKey> getShardingKeys();
 std::span<const ForeignKey> getAdapterKeys();
+std::span<const ForeignKey> getQuantizeKeys();
 std::span<const ForeignKey> getModelKeys();
 std::span<const ForeignKey> getDataKeys();
 std::span<const ForeignKey> getRunKeys();

@@ -33,10 +33,6 @@ void readPrecision(const Value &value);
 void readFp16(const Value &value);
 void readFloat8(const Value &value);
 void readFloat8Gather(const Value &value);
-void readLoadIn4Bit(const Value &value);
-void readLoadIn8Bit(const Value &value);
-/// `quantize` of that kind, unless the file has that itself.
-void takeQuantized(const Value &value, QuantizeChoice kind);
 /// All three types of mixed precision, float16 with a scale of the loss.
 /// `word` is what says so.
 void takePrecision(const Value &value, const std::string &dtype,
@@ -49,6 +45,12 @@ void readDistributedType(const Value &value);
 void readAcceleratorConfig(const Value &value);
 void readFsdpWords(const Value &value);
 void readStrategy(const Value &value);
+
+// ForeignQuantize.cpp
+/// `quantize` of that kind, unless the file has that itself; with coded scales,
+/// unless another key says otherwise.
+void takeQuantized(const Value &value, QuantizeChoice kind,
+                   bool isDouble = false);
 
 // ForeignMemory.cpp
 void readGradientCheckpointing(const Value &value);

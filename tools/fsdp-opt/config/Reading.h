@@ -140,6 +140,9 @@ public:
   bool pagesStates = false; ///< the optimizer's, as bitsandbytes does
   /// What other tools' files say of adapters, by PEFT's names.
   std::map<std::string, AdapterKey, std::less<>> adapterKeys;
+  /// What they say of a base in codes, by keys of `quantize`; "by": who asks
+  /// for it.
+  std::map<std::string, AdapterKey, std::less<>> quantizeKeys;
   /// What is wrong in a file that this one names.
   std::vector<std::string> includedProblems;
   /// Of transformers' schedules; checked once the schedule is known.
