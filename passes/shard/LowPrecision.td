@@ -55,11 +55,12 @@ def QuantizeBases : Fsdp_ModulePass<"fsdp-quantize-bases"> {
   let description = [{
     Of the modules that `#fsdp.quantize` chooses, each frozen matrix of a linear layer in
     f32, bf16 or f16, and each whose own name it gives, becomes a state of bytes: blocks of
-    64 neighbouring elements of the whole tensor, each a scale and its codes (support/QuantizedBlocks.h). Programs
-    read what `fsdp.dequantize` makes of it. Names, first value and exports stay those of
-    the model's tensor, which the state knows as `quantized`. Embeddings stay as they
-    are. A parameter in f32 that is cast to a half type is dequantized to that, which
-    rounds alike.
+    neighbouring elements of the whole tensor, as many as it says, in rows of a scale and
+    codes each, or of 256 with coded scales (support/BlockForm.h). Programs read what
+    `fsdp.dequantize` makes of it. Names, first value and exports stay those of the
+    model's tensor, which the state knows as `quantized`. Embeddings stay as they are. A
+    parameter in f32 that is cast to a half type is dequantized to that, which rounds
+    alike.
 
     Input:
 

@@ -267,6 +267,7 @@ def main():
     add("llama", 3, factory=zoo.lora_llama)
     add("llama nf4", 1, factory=zoo.lora_llama, quantize={})
     add("conv1d nf4", 3, often=False, factory=conv1d, quantize={})
+    add("half, coded scales", 2, factory=half, quantize={"double_quant": True, "block_size": 32})
     add("flat", 3, bucket_layout="flat")
     add("flat beside", 2, factory=half, bucket_layout="auto", quantize={})
     add("columns", 3, shard_dims={"*.base_layer.weight": 1, "*.lora_*": 1})
