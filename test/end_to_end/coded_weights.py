@@ -9,7 +9,8 @@ import torch
 import torch.nn as nn
 from safetensors.torch import load_file, save_file
 
-from harness import compare, compile_step, launch, make_config, make_data, parse_arguments, reference, run_cases
+import zoo
+from harness import call, compare, compile_step, launch, make_config, make_data, parse_arguments, reference, run_cases
 from quantized import FP4, FP4_CODES, NF4, SCALES, chosen, code, half_base, numbers_of, store, wide
 
 try:
@@ -96,6 +97,31 @@ def case(bin, world, write, quantize, words, factory=wide, given=False, same=Tru
     return run
 
 
+def adapter_case(bin):
+    """Adapters that the compiler puts in begin beside codes of a file; out of what codes lose they cannot."""
+    def run(folder):
+        torch.manual_seed(5)
+        model, inputs = zoo.llama()
+        save_file(make_data(inputs, 4), folder / "data.safetensors")
+        model.requires_grad_(False)
+        tensors, numbers = {key: value.clone() for key, value in model.state_dict().items()}, {}
+        for name, parameter in chosen(model, {}).items():
+            parts, numbers[name] = coded(name, parameter.detach(), "nf4")
+            tensors.pop(name)
+            tensors |= {key: value.clone() for key, value in parts.items()}
+        save_file(tensors, folder / "coded.safetensors")
+        for init, words in (("default", ""), ("loftq", "in codes already: give whole weights")):
+            model.requires_grad_(True)
+            compile_step(bin, folder, model, inputs, make_config(2, quantize={}, adapter={"r": 2, "dora": init == "default", "init": init}), options=["--weights=coded.safetensors"], factory=zoo.llama)
+            done = call(bin / "fsdp-run", "step.fsdp", "--data=data.safetensors", "--steps=0", "--export-merged=merged.safetensors", cwd=folder)
+            assert bool(done.returncode) == bool(words) and words in done.stderr, done.stderr
+        merged = load_file(folder / "merged.safetensors")
+        # Magnitudes are the norms of what codes stand for: nothing is changed before the first step.
+        for name, value in numbers.items():
+            assert torch.allclose(merged[name], value, rtol=1e-5, atol=1e-7), f"{name}: {(merged[name] - value).abs().max()}"
+    return run
+
+
 def main():
     arguments = parse_arguments()
     bin, cases = arguments.bin, {}
@@ -112,6 +138,7 @@ def main():
     cases["numbers"] = case(bin, 2, form(**double), None, read)
     cases["rows of 8 bits"] = case(bin, 2, rows_of_8_bits, None, "int8 by rows of bitsandbytes " + read)
     cases["rows of 8 bits, again"] = case(bin, 2, rows_of_8_bits, {"kind": "int8"}, again + "int8", same=False, given=True)
+    cases["adapters of the config"] = adapter_case(bin)
     if bnb:
         for kind in ("nf4", "fp4"):
             for size in (64, 128, 512):
