@@ -45,7 +45,7 @@ BINARY = {
     "div": lambda c, x: x / away(c.earlier(x)), "add_alpha": lambda c, x: torch.add(x, c.earlier(x), alpha=0.3), "rsub": lambda c, x: torch.rsub(x, c.earlier(x)),
     "maximum": lambda c, x: torch.maximum(x, c.like(x)), "minimum": lambda c, x: torch.minimum(x, c.like(x)),
     "addcmul": lambda c, x: torch.addcmul(x, c.same(x), c.same(x), value=0.7), "addcdiv": lambda c, x: torch.addcdiv(x, c.same(x), positive(c.same(x)), value=0.3),
-    "lerp": lambda c, x: torch.lerp(x, c.same(x), c.random.choice([0.3, 0.8])),
+    "lerp": lambda c, x: torch.lerp(x, c.same(x), c.random.choice([lambda: 0.3, lambda: 0.8, lambda: c.same(x)])()),
     "where": lambda c, x: torch.where(x < c.earlier(x), x, c.earlier(x)), "masked_fill": lambda c, x: x.masked_fill(x > 0.5, -0.25),
     "and": lambda c, x: torch.where((x > -1) & (c.same(x) <= 0.5) | x.isnan(), x, -x), "xor": lambda c, x: torch.where((x >= 0) ^ (c.same(x) != 0), x, 2 * x),
     "swiglu": lambda c, x: F.silu(x) * c.earlier(x), "square_mean": lambda c, x: x * x * c.like(x),

@@ -190,12 +190,20 @@ static LogicalResult emitAddcdiv(KernelCall &call) {
 
 /// From the end that is nearer.
 static LogicalResult emitLerp(KernelCall &call) {
-  std::optional<double> weight = call.getStatic("weight");
-  if (!isFloat(call.getCommonType()) || !weight || call.hasTensor("weight"))
+  if (!isFloat(call.getCommonType()))
     return failure();
-  auto part = static_cast<float>(*weight);
   Term self = call.get("self"), end = call.get("end");
   Term way = end - self;
+  if (call.hasTensor("weight")) {
+    Term part = call.get("weight");
+    call.give(select(abs(part) < 0.5, fma(part, way, self),
+                     fma(-way, call.number(1) - part, end)));
+    return success();
+  }
+  std::optional<double> weight = call.getStatic("weight");
+  if (!weight)
+    return failure();
+  auto part = static_cast<float>(*weight);
   call.give(std::abs(part) < 0.5f ? fma(call.number(part), way, self)
                                   : fma(-way, call.number(1.0f - part), end));
   return success();

@@ -4,6 +4,7 @@
 #include "KernelGraph.h"
 #include "Samples.h"
 
+#include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
 using namespace fsdp;
@@ -70,6 +71,22 @@ protected:
 TEST_P(BinaryTest, GivesWhatLibTorchGives) {
   for (at::ScalarType dtype : listFloats())
     check(dtype, dtype);
+}
+
+/// As averages of weights take it: by one number for all, too.
+TEST(LerpTest, TakesItsWeightFromATensor) {
+  for (at::ScalarType dtype : listFloats())
+    for (double weight : {0.0, 0.001, 0.8, 1.0, -1.0}) {
+      KernelGraph graph;
+      Node a = graph.input(sample({3, 37}, dtype)),
+           b = graph.input(sample({3, 37}, dtype));
+      // Below 0: one for each element.
+      Node part = graph.input(weight < 0 ? sample({3, 37}, dtype)
+                                         : at::full({}, weight, dtype));
+      Node result = graph.op("aten.lerp.Tensor", {a, b, part});
+      ASSERT_TRUE(isKernelOp(graph.last()));
+      expectSame(graph, {result}, {1, 0});
+    }
 }
 
 TEST(ScaledSumTest, IsOfF32Alone) {
