@@ -66,7 +66,7 @@ _ACCELERATOR = {"split_batches": False, "dispatch_batches": None, "even_batches"
 
 
 OPTIMIZERS: dict[str, dict[str, Any]] = {
-    "adamw_torch": {}, "adamw_torch_fused": {}, "sgd": {"name": "sgd"},
+    "adamw_torch": {}, "adamw_torch_fused": {}, "adamw_torch_xla": {}, "adamw_torch_npu_fused": {}, "adamw_apex_fused": {}, "sgd": {"name": "sgd"},
     "adamw_torch_8bit": {"state_dtype": "int8"}, "adamw_8bit": {"state_dtype": "int8"}, "adamw_bnb_8bit": {"state_dtype": "int8"},
     "paged_adamw": {"paged": True}, "paged_adamw_32bit": {"paged": True}, "paged_adamw_8bit": {"state_dtype": "int8", "paged": True}}
 """`optim`: what differs from AdamW with states in the parameters' type. States of a paged one lie on the host, as in files (ForeignOptimizer.cpp)."""

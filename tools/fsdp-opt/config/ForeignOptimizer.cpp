@@ -24,6 +24,10 @@ struct Word {
 constexpr Word kWords[] = {
     {"adamw_torch"},
     {"adamw_torch_fused"},
+    {"adamw_torch_xla"},
+    {"adamw_torch_npu_fused"},
+    {"adamw_apex_fused"},
+    {"adamw_hf"},
     {"adamw_torch_8bit", OptimizerKind::adamw, StateChoice::Int8},
     {"adamw_8bit", OptimizerKind::adamw, StateChoice::Int8},
     {"adamw_bnb_8bit", OptimizerKind::adamw, StateChoice::Int8},
@@ -36,10 +40,32 @@ constexpr Word kWords[] = {
     {"paged_adamw", OptimizerKind::adamw, {}, true},
     {"sgd", OptimizerKind::sgd}};
 
+/// Parts of words that name what there is not.
+constexpr std::string_view kOthers[] = {
+    "lion",    "ademamix", "adafactor",     "adagrad", "rmsprop",
+    "galore",  "lomo",     "schedule_free", "apollo",  "stable_adamw",
+    "came",    "muon",     "grokadamw",     "dion",    "anyprecision",
+    "optimi_", "flash_",   "sinkgd",        "prodigy", "shampoo"};
+
+/// The nearest word that there is.
+std::string_view nearestWord(std::string_view word) {
+  bool isNarrow = word.ends_with("8bit") || word.ends_with("4bit");
+  if (word.starts_with("paged_"))
+    return isNarrow ? "paged_adamw_8bit" : "paged_adamw_32bit";
+  return isNarrow ? "adamw_bnb_8bit" : "adamw_torch";
+}
+
 std::string_view nameOf(StateChoice states) {
   return states == StateChoice::Int8     ? "int8"
          : states == StateChoice::Float8 ? "float8"
                                          : "bfloat16";
+}
+
+std::string listNames() {
+  std::string text;
+  for (const OptimizerFacts &each : getOptimizers())
+    text += (text.empty() ? "" : ", ") + std::string(each.name);
+  return text;
 }
 
 std::string listWords() {
@@ -56,6 +82,15 @@ std::string listWords() {
 void fsdp::readOptimizerWord(const Value &value, OptimizerConfig &optimizer) {
   const Word *word =
       std::ranges::find(kWords, value.node.Scalar(), &Word::word);
+  const std::string &text = value.node.Scalar();
+  if (std::ranges::any_of(kOthers, [&](std::string_view each) {
+        return text.find(each) != std::string::npos;
+      }))
+    value.reader().fail(
+        ErrorId::ConfigNotSupported, value.node,
+        "'" + value.key + ": " + text + "' cannot be had: the optimizers are " +
+            listNames() + "; write " + std::string(nearestWord(text)) +
+            " for AdamW with states as wide");
   if (word == std::end(kWords))
     value.failType("a map such as {name: adamw, lr: 1.0e-3}, or " +
                    listWords() + " as in transformers");

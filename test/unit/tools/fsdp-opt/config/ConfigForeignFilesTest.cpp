@@ -97,6 +97,9 @@ TEST(ForeignFiles, TakesTheNamesOfAdamw) {
   };
   for (const Case &each : {Case{"adamw_torch", false},
                            {"adamw_torch_fused", false},
+                           {"adamw_hf", false},
+                           {"ao_adamw_8bit", true},
+                           {"ao_adamw_4bit", true},
                            {"adamw_torch_8bit", true},
                            {"adamw_8bit", true},
                            {"adamw_bnb_8bit", true},
@@ -121,8 +124,18 @@ TEST(ForeignFiles, TakesTheNamesOfAdamw) {
   LoadedConfig four = parse("learning_rate: 1\noptim: adamw_torch_4bit", 2);
   EXPECT_EQ(four.config.optimizer.stateDType, StateChoice::Int8);
   EXPECT_THAT(four.warnings, ElementsAre(HasSubstr("there are none of 4")));
-  EXPECT_THAT(refusal("learning_rate: 1\noptim: lion_8bit", 2),
+  EXPECT_EQ(parse("learning_rate: 1\noptim: ao_adamw_fp8", 2)
+                .config.optimizer.stateDType,
+            StateChoice::Float8);
+  EXPECT_THAT(refusal("learning_rate: 1\noptim: adamw_24bit", 2),
               HasSubstr("paged_adamw or sgd as in transformers"));
+  for (auto [word, instead] :
+       {std::pair("lion_8bit", "write adamw_bnb_8bit"),
+        {"paged_lion_32bit", "write paged_adamw_32bit"},
+        {"paged_ademamix_8bit", "write paged_adamw_8bit"},
+        {"adafactor", "write adamw_torch"}})
+    EXPECT_THAT(refusal(std::string("learning_rate: 1\noptim: ") + word, 2),
+                HasSubstr(instead));
 }
 
 /// `accelerate config` writes a strategy wherever cp_size is above 1.
