@@ -90,7 +90,7 @@ void fsdp::noteHalfStates(ModuleOp module, const Config &config) {
     bfloat += type.isBF16();
   }
   auto isMaster = [](StateOp state) {
-    return state.getModelElement().has_value();
+    return isParameter(state) && state.getModelElement();
   };
   if (config.optimizer.holdsMasters &&
       llvm::none_of(module.getOps<StateOp>(), isMaster))
@@ -107,14 +107,16 @@ void fsdp::noteHalfStates(ModuleOp module, const Config &config) {
                        : "all " + std::to_string(half) + " parameters are")
           : std::to_string(half) + " of " + std::to_string(trained) +
                 " parameters are";
-  addNote("note: " + which + " " + type +
-          ", and so is what the optimizer keeps "
-          "of them (" +
-          moments +
-          "), as in torch.optim: small updates of large numbers are lost. For "
-          "both in float32 write optimizer: {master_dtype: float32}" +
-          (bfloat != 0 && !config.optimizer.stochasticRounding
-               ? "; optimizer: {stochastic_rounding: true} makes updates of "
-                 "bfloat16 right on average"
-               : ""));
+  addNote(
+      "note: " + which + " " + type +
+      ", and so is what the optimizer keeps "
+      "of them (" +
+      moments +
+      "), as in torch.optim: small updates of large numbers are lost. For "
+      "both in float32 write optimizer: {master_dtype: float32}, for what it "
+      "keeps alone optimizer: {state_dtype: float32}" +
+      (bfloat != 0 && !config.optimizer.stochasticRounding
+           ? "; optimizer: {stochastic_rounding: true} makes updates of "
+             "bfloat16 right on average"
+           : ""));
 }
