@@ -19,12 +19,21 @@ bool fsdp::isConvertible(plan::DType from, plan::DType to) {
   return from == to || (isPlainFloat(from) && isPlainFloat(to));
 }
 
+bool fsdp::isOfBase(const plan::StateT &state) {
+  return state.initializer && state.initializer->kind >= InitKind::pissa &&
+         state.initializer->kind <= InitKind::norms;
+}
+
+bool fsdp::isAverage(const plan::StateT &state) {
+  return state.initializer && state.initializer->kind == InitKind::owner;
+}
+
 std::optional<std::string>
 fsdp::checkInitializer(const plan::InitializerT &init,
                        std::span<const int64_t> shape, plan::DType dtype) {
   if (init.kind > InitKind::MAX)
     return "is of an unknown kind";
-  static constexpr size_t counts[] = {2, 4, 2, 0, 1, 1, 0, 0};
+  static constexpr size_t counts[] = {2, 4, 2, 0, 1, 1, 0, 0, 0};
   const std::vector<double> &arguments = init.arguments;
   size_t count = counts[static_cast<size_t>(init.kind)];
   if (arguments.size() != count)
@@ -60,6 +69,7 @@ fsdp::checkInitializer(const plan::InitializerT &init,
     break;
   case InitKind::loftq:
   case InitKind::norms:
+  case InitKind::owner:
     break;
   case InitKind::rope:
     if (shape.size() != 1)

@@ -20,6 +20,12 @@ bool isPlainFloat(plan::DType dtype);
 /// same, or plain floats.
 bool isConvertible(plan::DType from, plan::DType to);
 
+/// Whether a state's first value is a function of its adapter's base.
+bool isOfBase(const plan::StateT &state);
+
+/// Whether a state is the average of its owner's values, and begins as that.
+bool isAverage(const plan::StateT &state);
+
 /// What is wrong with `init` for a tensor of that shape and type ("needs a
 /// matrix"), or nothing.
 std::optional<std::string> checkInitializer(const plan::InitializerT &init,

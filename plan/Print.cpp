@@ -129,6 +129,22 @@ void Printer::printHeader() {
   line("collectives " + toHex(plan.collectives_hash));
 }
 
+static std::string describeAverages(const plan::AveragesT &averages) {
+  std::string text = "decay " + formatNumber(averages.decay);
+  if (averages.after)
+    text += ", after " + std::to_string(averages.after) + " updates";
+  if (averages.every != 1)
+    text += ", every " + std::to_string(averages.every);
+  if (averages.warmup == plan::AverageWarmup::none)
+    return text;
+  text +=
+      std::string(", warm-up ") + plan::EnumNameAverageWarmup(averages.warmup);
+  if (averages.warmup == plan::AverageWarmup::power)
+    text += "(" + formatNumber(averages.gamma) + ", " +
+            formatNumber(averages.power) + ")";
+  return text;
+}
+
 void Printer::printTraining(const plan::TrainingT &training) {
   line("training on " + training.device + ", lr " + formatNumber(training.lr) +
        ", seed " + std::to_string(training.seed) + ", accumulation " +
@@ -139,6 +155,8 @@ void Printer::printTraining(const plan::TrainingT &training) {
        ", norm of order " + formatNumber(training.norm_order) +
        ", on_nonfinite " + plan::EnumNameNonFinite(training.on_nonfinite) +
        (training.grains ? ", grains " + std::to_string(training.grains) : ""));
+  if (training.averages)
+    line("averages " + describeAverages(*training.averages));
   if (plan.arithmetic)
     line("arithmetic:" + std::string(plan.arithmetic->tf32 ? " tf32" : "") +
          (plan.arithmetic->reduced_precision_reduction
@@ -162,7 +180,8 @@ void Printer::printTraining(const plan::TrainingT &training) {
               : ", at the end") +
          (plan.validation->batches
               ? ", " + std::to_string(plan.validation->batches) + " batches"
-              : ""));
+              : "") +
+         (plan.validation->averaged ? ", of averages" : ""));
 }
 
 std::string Printer::describe(const plan::StateT &state) const {

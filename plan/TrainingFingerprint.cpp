@@ -122,6 +122,9 @@ std::string fsdp::fingerprintTraining(const plan::PlanT &plan) {
   for (uint32_t rate : training.rates)
     text.add(plan.states[rate]->name);
   text.add(pack<plan::Schedule>(training.schedule));
+  // Absent, it is no part: older artifacts have what they had.
+  if (training.averages)
+    text.add(pack<plan::Averages>(training.averages));
   text.add(training.device).add(training.seed).add(training.lr);
   text.add(training.max_grad_norm).add(training.norm_order);
   text.add(static_cast<int>(training.on_nonfinite));

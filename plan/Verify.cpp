@@ -121,13 +121,35 @@ void verifyFirstValue(const PlanT &plan, const std::string &where,
 void verifyWidened(const std::string &where, const plan::StateT &state) {
   if (state.is_widened &&
       ((state.role != plan::Role::parameter &&
-        state.role != plan::Role::frozen) ||
+        state.role != plan::Role::frozen && !isAverage(state)) ||
        state.quantized || state.layout == plan::Layout::flat ||
        state.dtype != plan::DType::f32 ||
        (state.model_dtype != plan::DType::bf16 &&
         state.model_dtype != plan::DType::f16)))
     refusePlan(where, "holds more digits than the model's tensor has, and is "
                       "no parameter of f32");
+}
+
+/// Element by element beside a trained parameter, on the same ranks.
+void verifyAverage(const PlanT &plan, const std::string &where,
+                   const plan::StateT &state) {
+  if (!isAverage(state))
+    return;
+  const plan::StateT *owner =
+      state.of < 0 ? nullptr : plan.states[state.of].get();
+  if (!owner || state.role != plan::Role::optimizer ||
+      owner->role != plan::Role::parameter || owner->shape != state.shape ||
+      owner->shard_dim != state.shard_dim || owner->group != state.group ||
+      owner->layout != state.layout || (owner->flat < 0) != (state.flat < 0) ||
+      owner->flat_offset != state.flat_offset ||
+      owner->split_dim != state.split_dim ||
+      owner->split_group != state.split_group ||
+      owner->split_blocks != state.split_blocks ||
+      state.bytes / dtypeBytes(state.dtype) !=
+          owner->bytes / dtypeBytes(owner->dtype) ||
+      !isPlainFloat(state.dtype) || !isPlainFloat(owner->dtype))
+    refusePlan(where, "is the average of what is no trained parameter, or lies "
+                      "otherwise");
 }
 
 /// Blocks of codes of a tensor of the model, each a row of bytes.
@@ -283,6 +305,7 @@ void verifyState(const PlanT &plan, const plan::StateT &state, size_t index) {
   if (state.of < -1 || state.of >= static_cast<int64_t>(plan.states.size()) ||
       state.of == static_cast<int64_t>(index))
     refusePlan(where, "belongs to a state that does not exist");
+  verifyAverage(plan, where, state);
 }
 
 void verifyStates(const PlanT &plan) {

@@ -4,6 +4,7 @@
 #include "plan/VerifyAdapters.h"
 
 #include "plan/DType.h"
+#include "plan/FirstValues.h"
 #include "plan/Quantized.h"
 #include "plan/Shape.h"
 #include "plan/VerifyProgram.h"
@@ -124,7 +125,7 @@ void verifyAdapterStarts(const PlanT &plan) {
   }
   for (size_t i = 0; i < plan.states.size(); ++i) {
     const auto &first = plan.states[i]->initializer;
-    if (first && first->kind >= InitKind::pissa &&
+    if (isOfBase(*plan.states[i]) &&
         !known.contains({static_cast<int64_t>(i), first->kind}))
       refusePlan("'" + plan.states[i]->name + "'",
                  "begins with numbers of a base that it is no adapter of");

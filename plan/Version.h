@@ -10,7 +10,7 @@
 namespace fsdp {
 
 /// Raised by a change of plan.fbs that an older runtime would misread.
-inline constexpr uint32_t kFormatVersion = 17;
+inline constexpr uint32_t kFormatVersion = 18;
 
 /// The oldest format that this runtime still reads; raised where plan.fbs gives
 /// up what older files have.

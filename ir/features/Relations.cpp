@@ -188,6 +188,9 @@ const std::vector<Relation> kRelations = {
     needs({Float8Gathers, Float8Tensorwise}, ErrorId::ConfigBadValue,
           "{0} needs {1}; by rows, a weight's scales differ from product to "
           "product"),
+    needs({AveragedEval, Averages}, ErrorId::ConfigBadValue,
+          "{0} needs {1}, which says how they are averaged: write ema: {decay: "
+          "0.999}, or leave it out"),
     contradicts({StepsWithNan, DynamicLossScale},
                 "{0} does not go with {1}, whose overflows leave out their "
                 "update: write skip, or a number as loss_scale"),

@@ -150,6 +150,7 @@ LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   case InitKind::Eye:
   case InitKind::Loftq:
   case InitKind::Norms:
+  case InitKind::Owner:
     break;
   }
   if (arguments.size() == expected)

@@ -118,7 +118,15 @@ def Fsdp_InitKind : Fsdp_Enum<"InitKind", "how first values are computed", [
   // Of adapters, out of their bases:
   I32EnumAttrCase<"Pissa", 5, "pissa">,             // iterations
   I32EnumAttrCase<"Loftq", 6, "loftq">,
-  I32EnumAttrCase<"Norms", 7, "norms">
+  I32EnumAttrCase<"Norms", 7, "norms">,
+  I32EnumAttrCase<"Owner", 8, "owner"> // as what it is an average of
+]>;
+
+def Fsdp_EmaWarmup
+    : Fsdp_Enum<"EmaWarmup", "how the decay of averages begins", [
+  I32EnumAttrCase<"None", 0, "none">,
+  I32EnumAttrCase<"Ratio", 1, "ratio">, // (1 + t) / (10 + t)
+  I32EnumAttrCase<"Power", 2, "power">  // 1 - (1 + t / gamma) ^ -power
 ]>;
 
 def Fsdp_OnNonFinite

@@ -222,6 +222,8 @@ inline Purpose getUsualPurpose(Collective kind) {
 namespace fsdp {
 /// Whether the state is trained or frozen, not a buffer or the like.
 bool isParameter(StateOp state);
+/// Whether the state is the average of a parameter, as which it begins.
+bool isAverage(StateOp state);
 
 /// `op`, if it starts such a collective; else, or of null, null.
 StartOp asStart(mlir::Operation *op, Collective kind);

@@ -100,8 +100,10 @@ def Fsdp_StateOp : Fsdp_Op<"state", [Symbol]> {
       flat state has none;
     * ST-17: what is `quantized` is a frozen parameter that is not split, has the type of
       its blocks, and is cut along dim 0 alone;
-    * ST-18: what has a `model` type is a parameter of f32 that is not quantized, and
-      that type is f16 or bf16.
+    * ST-18: what has a `model` type is a parameter of f32 that is not quantized, or an
+      average of one, and that type is f16 or bf16;
+    * ST-19: what begins as its `owner` is of the optimizer, and belongs to a parameter
+      (`of`).
 
     Bindings, checked in modules that carry `fsdp.mesh` or `fsdp.model`:
     * BI-1: `fsdp.state` and `fsdp.gradient` name a state of the module;

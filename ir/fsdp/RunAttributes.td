@@ -92,12 +92,13 @@ def Fsdp_Validation : Fsdp_Setting<"Validation", "validation"> {
     Stands on the module as `fsdp.validation`, beside programs `eval/step`. `files`
     as in `#fsdp.data`, absent where the run names them; `every` so many steps (0:
     behind the last one alone), over so many `batches` of all ranks (0: all of the
-    files').
+    files'); `averaged`, of the averages that `#fsdp.ema` keeps of parameters.
 
     Example: `#fsdp.validation<files = ["held.bin"], every = 100>`
   }];
   let parameters = (ins Fsdp_Texts:$files, Fsdp_Count<"0">:$every,
-                        Fsdp_Count<"0">:$batches);
+                        Fsdp_Count<"0">:$batches,
+                        Fsdp_Flag<"false">:$averaged);
 }
 
 def Fsdp_Arithmetic : Fsdp_Setting<"Arithmetic", "arithmetic"> {

@@ -297,6 +297,23 @@ LogicalResult LossScaleAttr::verify(EmitError emitError, int64_t interval,
   return verifyCount(emitError, "interval", interval);
 }
 
+LogicalResult EmaAttr::verify(EmitError emitError, FloatAttr decay,
+                              int64_t after, int64_t every, EmaWarmup,
+                              FloatAttr gamma, FloatAttr power, bool) {
+  if (double value = decay.getValueAsDouble(); !(value >= 0) || !(value <= 1))
+    return emitError() << "expected a decay from 0 to 1, found " << decay;
+  if (every < 1)
+    return emitError() << "expected averages of every n-th update for an n of "
+                          "at least 1, found "
+                       << every;
+  for (FloatAttr number : {gamma, power})
+    if (!(number.getValueAsDouble() > 0) ||
+        !std::isfinite(number.getValueAsDouble()))
+      return emitError() << "expected a warm-up by numbers above 0, found "
+                         << number;
+  return verifyCount(emitError, "after", after);
+}
+
 LogicalResult ReportedNormsAttr::verify(EmitError emitError, bool gradients,
                                         bool weights, bool updates, bool) {
   if (gradients || weights || updates)
@@ -373,7 +390,7 @@ LogicalResult DataAttr::verify(EmitError emitError, ArrayAttr files,
 }
 
 LogicalResult ValidationAttr::verify(EmitError emitError, ArrayAttr files,
-                                     int64_t every, int64_t batches) {
+                                     int64_t every, int64_t batches, bool) {
   if (files && files.empty())
     return emitError() << "expected 'files' to name a file, or to be absent";
   return success(succeeded(verifyTexts(emitError, "files", files)) &&
@@ -434,7 +451,7 @@ using CaptureSettings = Settings<PrecisionAttr, NoiseAttr>;
 using CompileSettings =
     Settings<ShardsAttr, ParallelAttr, BucketsAttr, StepAttr, Float8Attr,
              QuantizeAttr, RecomputeAttr, OffloadAttr, OptimizerAttr,
-             LossScaleAttr, ReportedNormsAttr>;
+             LossScaleAttr, EmaAttr, ReportedNormsAttr>;
 using RunSettings = Settings<ScheduleAttr, DataAttr, ValidationAttr,
                              ArithmeticAttr, OnNonFiniteAttr>;
 } // namespace

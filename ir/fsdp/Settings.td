@@ -345,6 +345,26 @@ def Fsdp_LossScale : Fsdp_Setting<"LossScale", "loss_scale"> {
                         Fsdp_Real<"0.5">:$backoff);
 }
 
+def Fsdp_Ema : Fsdp_Setting<"Ema", "ema"> {
+  let summary = "averages of what is trained";
+  let description = [{
+    Of each trained parameter an exponential moving average. Behind an update whose
+    number s is a multiple of `every` it becomes the parameter, if
+    t = (s - `after`) / `every` - 1 is not above 0, else
+    d * average + (1 - d) * parameter, where d is `decay`, or with a warm-up the less
+    of it and `ratio` (1 + t) / (10 + t), `power` 1 - (1 + t / `gamma`) ^ -`power`.
+    In f32 of parameters of fewer bits, unless it `keeps_type`. Absent, nothing is
+    averaged. Read by `fsdp-insert-optimizer`.
+
+    Example: `#fsdp.ema<decay = 9.990000e-01, warmup = ratio>`
+  }];
+  let parameters = (ins Fsdp_Real<"0.999">:$decay, Fsdp_Count<"0">:$after,
+                        Fsdp_Count<"1">:$every,
+                        Fsdp_Choice<"EmaWarmup", "None">:$warmup,
+                        Fsdp_Real<"1">:$gamma, Fsdp_Real<"2.0/3">:$power,
+                        Fsdp_Flag<"false">:$keeps_type);
+}
+
 def Fsdp_ReportedNorms : Fsdp_Setting<"ReportedNorms", "reported_norms"> {
   let summary = "norms that a step reports beside that of all gradients";
   let description = [{

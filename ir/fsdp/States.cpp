@@ -100,6 +100,11 @@ SmallVector<StringRef> StateOp::getAllNames() {
   return names;
 }
 
+bool fsdp::isAverage(StateOp state) {
+  auto init = dyn_cast_if_present<InitAttr>(state.getValueAttr());
+  return init && init.getKind() == InitKind::Owner;
+}
+
 bool fsdp::isParameter(StateOp state) {
   return state.getRole() == Role::Parameter || state.getRole() == Role::Frozen;
 }
@@ -141,14 +146,17 @@ static LogicalResult verifyFirstValue(StateOp state) {
   RankedTensorType type = state.getModelType();
   Type element = type.getElementType();
   if (isa<InitAttr>(value)) {
+    bool isKept = state.getRole() == Role::Optimizer && state.getOf();
+    if (isAverage(state) && !isKept)
+      return state.emitOpError("expects a parameter that it is kept of");
     if (isa<FloatType>(element))
       return success();
     return state.emitOpError("expects floating-point elements to be computed "
                              "by ")
            << value << ", found " << element;
   }
-  Type found = cast<TypedAttr>(value).getType();
-  if (found == type || found == element)
+  if (Type found = cast<TypedAttr>(value).getType();
+      found == type || found == element)
     return success();
   return state.emitOpError("expects a first value of type ")
          << element << " or " << type << ", found " << value;
@@ -179,9 +187,10 @@ static LogicalResult verifyQuantized(StateOp state) {
 // ST-18.
 static LogicalResult verifyModelElement(StateOp state) {
   std::optional<Type> model = state.getModelElement();
-  if (!model || (isParameter(state) && !state.getQuantized() &&
-                 state.getGlobalType().getElementType().isF32() &&
-                 (model->isF16() || model->isBF16())))
+  if (!model ||
+      ((isParameter(state) || isAverage(state)) && !state.getQuantized() &&
+       state.getGlobalType().getElementType().isF32() &&
+       (model->isF16() || model->isBF16())))
     return success();
   return state.emitOpError("expects a parameter of f32 to stand for one of f16 "
                            "or bf16, found ")

@@ -48,6 +48,8 @@ static void emitTraining(ModuleOp module, const StateTable &table,
   }
   if (auto policy = findSetting<OnNonFiniteAttr>(module))
     training.on_nonfinite = toPlan(policy.getValue());
+  if (auto ema = findSetting<EmaAttr>(module); ema && trains(module))
+    training.averages = fromSetting(ema);
   if (auto schedule = findSetting<ScheduleAttr>(module))
     training.schedule = fromSetting(schedule);
   training.device = getDevice(module).str();

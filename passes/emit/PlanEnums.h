@@ -180,6 +180,18 @@ static_assert(isNumbering(PlanEnum<Distribution>::table,
                           getMaxEnumValForDistribution()));
 
 template <>
+struct PlanEnum<EmaWarmup> {
+  using Plan = plan::AverageWarmup;
+  static constexpr std::pair<EmaWarmup, Plan> table[] = {
+      {EmaWarmup::None, Plan::none},
+      {EmaWarmup::Ratio, Plan::ratio},
+      {EmaWarmup::Power, Plan::power},
+  };
+};
+static_assert(isNumbering(PlanEnum<EmaWarmup>::table,
+                          getMaxEnumValForEmaWarmup()));
+
+template <>
 struct PlanEnum<InitKind> {
   using Plan = plan::InitKind;
   static constexpr std::pair<InitKind, Plan> table[] = {
@@ -191,6 +203,7 @@ struct PlanEnum<InitKind> {
       {InitKind::Pissa, Plan::pissa},
       {InitKind::Loftq, Plan::loftq},
       {InitKind::Norms, Plan::norms},
+      {InitKind::Owner, Plan::owner},
   };
 };
 static_assert(isNumbering(PlanEnum<InitKind>::table,

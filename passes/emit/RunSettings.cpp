@@ -63,6 +63,17 @@ std::unique_ptr<plan::ScheduleT> fsdp::fromSetting(ScheduleAttr schedule) {
   return result;
 }
 
+std::unique_ptr<plan::AveragesT> fsdp::fromSetting(EmaAttr ema) {
+  auto result = std::make_unique<plan::AveragesT>();
+  result->decay = ema.getDecay().getValueAsDouble();
+  result->after = static_cast<uint64_t>(ema.getAfter());
+  result->every = static_cast<uint64_t>(ema.getEvery());
+  result->warmup = toPlan(ema.getWarmup());
+  result->gamma = ema.getGamma().getValueAsDouble();
+  result->power = ema.getPower().getValueAsDouble();
+  return result;
+}
+
 /// Absent where it is empty.
 static StringAttr toName(MLIRContext *context, const std::string &name) {
   return name.empty() ? StringAttr() : StringAttr::get(context, name);
@@ -125,7 +136,8 @@ ValidationAttr fsdp::toSetting(MLIRContext *context,
                                const plan::ValidationT &validation) {
   return ValidationAttr::get(context, getTextsAttr(context, validation.files),
                              static_cast<int64_t>(validation.every),
-                             static_cast<int64_t>(validation.batches));
+                             static_cast<int64_t>(validation.batches),
+                             validation.averaged);
 }
 
 std::unique_ptr<plan::ValidationT>
@@ -134,6 +146,7 @@ fsdp::fromSetting(ValidationAttr validation) {
   result->files = fromTexts(validation.getFiles());
   result->every = static_cast<uint64_t>(validation.getEvery());
   result->batches = static_cast<uint64_t>(validation.getBatches());
+  result->averaged = validation.getAveraged();
   return result;
 }
 

@@ -20,6 +20,8 @@ ScheduleAttr toSetting(mlir::MLIRContext *context,
                        const plan::ScheduleT &schedule);
 std::unique_ptr<plan::ScheduleT> fromSetting(ScheduleAttr schedule);
 
+std::unique_ptr<plan::AveragesT> fromSetting(EmaAttr ema);
+
 DataAttr toSetting(mlir::MLIRContext *context, const plan::DataT &data);
 std::unique_ptr<plan::DataT> fromSetting(DataAttr data);
 

@@ -92,7 +92,8 @@ bool Splitter::canSplit(UpdateOp op, unsigned param) {
   return cast<RankedTensorType>(op.getParams()[param].getType())
                  .getNumElements() >= kLeastElements &&
          llvm::all_of(getOperandsOf(op, param), isF32) &&
-         isWorthSplitting(op.getGrads()[param], op);
+         (isWorthSplitting(op.getGrads()[param], op) ||
+          isReadByKernels(op.getNewParams()[param], op));
 }
 
 ValueRange Splitter::getRates(UpdateOp op) {

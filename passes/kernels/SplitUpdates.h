@@ -9,8 +9,9 @@
 namespace fsdp {
 
 /// Gives a parameter an update of its own, with rates, where kernels make its
-/// gradient or read it, so that what casts or squares a gradient updates the
-/// parameter as well. Whether there is any.
+/// gradient or read it, or read what it becomes, so that what casts or squares
+/// a gradient updates the parameter as well, and what averages the parameter
+/// does. Whether there is any.
 bool splitUpdates(mlir::func::FuncOp program);
 
 /// Makes those that are in no kernel updates of many parameters again.

@@ -8,6 +8,7 @@
 #include "passes/analysis/Outputs.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/TensorBuilders.h"
+#include "passes/shard/Averages.h"
 #include "passes/shard/GradientNorm.h"
 #include "passes/shard/LossScale.h"
 #include "passes/shard/Metrics.h"
@@ -110,8 +111,10 @@ public:
 
   /// `states` has those of all that the program trains.
   void run(const OptimizerStates &states) {
-    for (Trained &each : trained)
+    for (Trained &each : trained) {
       each.kept = states.kept.lookup(each.state);
+      each.average = states.averages.lookup(each.state);
+    }
     step = states.step;
     rates = states.rates;
     growth = states.growth;
@@ -141,6 +144,8 @@ private:
     for (Trained &each : trained) {
       llvm::append_range(states, each.kept.moments);
       llvm::append_range(states, each.kept.scales);
+      if (each.average)
+        states.push_back(each.average);
       used.insert(rates[getGroup(each.state)]);
     }
     if (step)
@@ -337,6 +342,12 @@ private:
       newStep = countUpdate(builder, loc, arguments.lookup(step), foundInf);
     if (report)
       report->note(updated, sharesNorms() ? norms : GradientNorms());
+    // In front, so that one kernel can update and average.
+    if (options.updates.ema && !averages)
+      averages.emplace(builder, loc, options.updates.ema, newStep, foundInf);
+    for (Trained *each : updated)
+      if (averages)
+        averages->prepare(arguments.lookup(each->average));
     auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
     UpdateInputs inputs{arguments, rates,    newStep,
                         divisor,   foundInf, mesh.getWorldGroup()};
@@ -346,6 +357,19 @@ private:
       results.push_back({value, bind(kStateAttr, refTo(state))});
     if (report)
       report->noteUpdates(made);
+    if (options.updates.ema)
+      buildAverages(updated, made);
+  }
+
+  void buildAverages(ArrayRef<Trained *> updated,
+                     ArrayRef<std::pair<StateOp, Value>> made) {
+    llvm::DenseMap<Operation *, Value> values;
+    for (auto [state, value] : made)
+      values[state] = value;
+    for (Trained *each : updated)
+      results.push_back({averages->build(arguments.lookup(each->average),
+                                         values.lookup(each->state)),
+                         bind(kStateAttr, refTo(each->average))});
   }
 
   void buildCounters() {
@@ -393,10 +417,11 @@ private:
   Value weight;               // null: the loss is no mean over labels
   SmallVector<StateOp> rates; // by group
   llvm::DenseMap<Operation *, BlockArgument> arguments; // of the optimizer
-  Value divisor, foundInf; // null: neither divided nor left out
-  Value newStep;           // once there is an update
-  Value squares[2];        // exact sums: over shards, over whole gradients
-  GradientNorms norms;     // of what is updated in backward, or reported
+  Value divisor, foundInf;                // null: neither divided nor left out
+  Value newStep;                          // once there is an update
+  std::optional<AverageBuilder> averages; // once there is an update
+  Value squares[2];    // exact sums: over shards, over whole gradients
+  GradientNorms norms; // of what is updated in backward, or reported
   std::optional<ParameterNorms> report; // by parameter or module
 };
 
@@ -408,35 +433,19 @@ struct InsertOptimizer final
   }
 
 private:
-  /// None where the loss is not scaled.
-  static FailureOr<LossScaling> getScaling(ModuleOp module,
-                                           bool skipsNonFinite) {
-    if (llvm::none_of(module.getOps<StateOp>(), [](StateOp state) {
-          return state.getRole() == Role::LossScale;
-        }))
-      return LossScaling();
-    auto told = getSetting<LossScaleAttr>(module);
-    if (told.getInterval() != 0 && !skipsNonFinite)
-      return module.emitError("expected '#fsdp.on_nonfinite<skip>' with a loss "
-                              "scale that changes: its overflows are no "
-                              "updates");
-    return LossScaling{told.getGrowth().getValueAsDouble(),
-                       told.getBackoff().getValueAsDouble(),
-                       told.getInterval()};
-  }
-
   LogicalResult run(ModuleOp module) {
     if (failed(getDataMesh(module)))
       return failure();
     auto optimizer = getSetting<OptimizerAttr>(module);
     auto policy = findSetting<OnNonFiniteAttr>(module);
     bool skipsNonFinite = policy && policy.getValue() == OnNonFinite::Skip;
-    FailureOr<LossScaling> scaling = getScaling(module, skipsNonFinite);
+    FailureOr<LossScaling> scaling = getLossScaling(module, skipsNonFinite);
     if (failed(scaling))
       return failure();
     StepOptions options{
         {optimizer.getKind(), getGroupSettings(optimizer),
-         optimizer.getStateDtype(), IntegerAttr()},
+         optimizer.getStateDtype(), IntegerAttr(),
+         findSetting<EmaAttr>(module)},
         *getNormOrder(optimizer.getNormOrder().getValueAsDouble()),
         optimizer.getMaxGradNorm(),
         skipsNonFinite,

@@ -36,6 +36,31 @@ FailureOr<KeptStates> KeptStatesDeclarer::declare(StateOp param,
   return kept;
 }
 
+/// Exports of it are of the type that the parameter's are of.
+static void beginAsOwner(StateOp average, StateOp owner) {
+  Builder builder(average.getContext());
+  average.setValueAttr(InitAttr::get(builder.getContext(), InitKind::Owner,
+                                     builder.getDenseF64ArrayAttr({})));
+  Type own = average.getGlobalType().getElementType();
+  Type model = owner.getModelType().getElementType();
+  if (own != model)
+    average.setModelElementAttr(TypeAttr::get(model));
+}
+
+StateOp KeptStatesDeclarer::declareAverage(StateOp param, Type element) {
+  constexpr StringLiteral name = "ema";
+  StateOp average = append(param, name, element);
+  ArrayRef<StateOp> members = table.getMembers(param);
+  for (StateOp member : members) {
+    StateOp part = append(member, name, element);
+    part.setPlacementAttr(getPart(average, member.getPart().getOffset()));
+    beginAsOwner(part, member);
+  }
+  if (members.empty())
+    beginAsOwner(average, param);
+  return average;
+}
+
 PartAttr KeptStatesDeclarer::getPart(StateOp flat, int64_t offset) {
   return PartAttr::get(module.getContext(), refTo(flat), offset);
 }

@@ -30,6 +30,10 @@ public:
                                       llvm::ArrayRef<llvm::StringRef> moments,
                                       StateDType dtype);
 
+  /// The average of a parameter, and of its members if it is flat, which each
+  /// begin as what they are averages of.
+  StateOp declareAverage(StateOp param, mlir::Type element);
+
 private:
   PartAttr getPart(StateOp flat, int64_t offset);
   StateOp append(StateOp of, llvm::StringRef name, mlir::Type element);

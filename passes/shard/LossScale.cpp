@@ -3,6 +3,7 @@
 
 #include "passes/shard/LossScale.h"
 
+#include "ir/fsdp/Fsdp.h"
 #include "passes/analysis/TensorBuilders.h"
 
 #include "mlir/IR/BuiltinTypes.h"
@@ -56,6 +57,20 @@ private:
   Location loc;
 };
 } // namespace
+
+FailureOr<LossScaling> fsdp::getLossScaling(ModuleOp module,
+                                            bool skipsNonFinite) {
+  if (llvm::none_of(module.getOps<StateOp>(), [](StateOp state) {
+        return state.getRole() == Role::LossScale;
+      }))
+    return LossScaling();
+  auto told = getSetting<LossScaleAttr>(module);
+  if (told.getInterval() != 0 && !skipsNonFinite)
+    return module.emitError("expected '#fsdp.on_nonfinite<skip>' with a loss "
+                            "scale that changes: its overflows are no updates");
+  return LossScaling{told.getGrowth().getValueAsDouble(),
+                     told.getBackoff().getValueAsDouble(), told.getInterval()};
+}
 
 Value fsdp::unscaleNorm(OpBuilder &builder, Location loc, Value norm,
                         Value scale) {

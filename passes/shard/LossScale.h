@@ -10,6 +10,7 @@
 #define FSDP_PASSES_SHARD_LOSS_SCALE_H
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
 
 #include <utility>
 
@@ -19,6 +20,10 @@ struct LossScaling {
   double growth = 2, backoff = 0.5; ///< factors, above and below 1
   int64_t interval = 0;             ///< updates until it grows; 0: it stays
 };
+
+/// As the module says it; none where its loss is not scaled.
+mlir::FailureOr<LossScaling> getLossScaling(mlir::ModuleOp module,
+                                            bool skipsNonFinite);
 
 /// The norm of gradients that were multiplied by `scale`, a 0-d f32.
 mlir::Value unscaleNorm(mlir::OpBuilder &builder, mlir::Location loc,

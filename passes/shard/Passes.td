@@ -370,6 +370,11 @@ def InsertOptimizer : Fsdp_ModulePass<"fsdp-insert-optimizer"> {
     updates in a row, which the state `loss/growth` counts; what a step had is its
     metric `loss_scale`.
 
+    With `#fsdp.ema` each trained parameter has a state `NAME/ema` that begins as it
+    (`#fsdp.init<owner>`) and goes on behind its update as that attribute says
+    (`aten.lerp`): how much of the new parameter it takes is one number for all, 0 where
+    no update was made.
+
     With `#fsdp.reported_norms` there is a vector of norms of order 2 beside that, of
     gradients, weights or updates, by parameter or module (`fsdp.norms_of`): sums of
     squares travel in one all-reduce. Norms of single gradients are then taken once,

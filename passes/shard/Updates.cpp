@@ -4,6 +4,7 @@
 #include "passes/shard/Updates.h"
 
 #include "passes/analysis/StateAppender.h"
+#include "passes/shard/Averages.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -28,6 +29,10 @@ FailureOr<OptimizerStates> fsdp::declareStates(ModuleOp module,
       return failure();
     states.kept[param] = *kept;
   }
+  if (settings.ema)
+    for (StateOp param : params)
+      states.averages[param] = declarer.declareAverage(
+          param, getAverageElement(param, settings.ema));
   Builder builder(module.getContext());
   auto appendNumber = [&](StringRef name, Role role, float value) {
     StateOp state =
@@ -36,7 +41,7 @@ FailureOr<OptimizerStates> fsdp::declareStates(ModuleOp module,
     state.setValueAttr(builder.getF32FloatAttr(value));
     return state;
   };
-  if (facts.countsUpdates || settings.rounding)
+  if (facts.countsUpdates || settings.rounding || settings.ema)
     states.step = appendNumber("optimizer/step", Role::Step, 0);
   if (grows)
     states.growth = appendNumber("loss/growth", Role::LossGrowth, 0);

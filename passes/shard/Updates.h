@@ -13,6 +13,7 @@ namespace fsdp {
 /// A trained parameter with its gradient and the states kept of it.
 struct Trained : UpdatedParameter {
   KeptStates kept;
+  StateOp average; ///< null: there is none
 };
 
 /// How all programs of a module update.
@@ -21,6 +22,7 @@ struct UpdateSettings {
   llvm::SmallVector<GroupSettings> groups; ///< first that of all without one
   StateDType stateDType;
   mlir::IntegerAttr rounding; ///< the seed; null: bf16 is rounded to nearest
+  EmaAttr ema;                ///< null: nothing is averaged
 };
 
 /// The number of the parameter's group.
@@ -30,7 +32,8 @@ inline size_t getGroup(StateOp parameter) {
 
 /// The optimizer's states, which all programs of a module share.
 struct OptimizerStates {
-  llvm::DenseMap<mlir::Operation *, KeptStates> kept; ///< by parameter
+  llvm::DenseMap<mlir::Operation *, KeptStates> kept;  ///< by parameter
+  llvm::DenseMap<mlir::Operation *, StateOp> averages; ///< the same
   StateOp step; ///< null: nothing needs an update's number
   /// By group; those of the base's rate share it.
   llvm::SmallVector<StateOp> rates;

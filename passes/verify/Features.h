@@ -25,6 +25,8 @@ private:
   bool hasDynamicLossScale() const;
   bool skipsNonFinite() const;
   bool reportsNorms() const;
+  bool averagesWeights() const;
+  bool validatesAverages() const;
 
   mlir::ModuleOp module;
   bool trains; ///< unless all of its programs only compute outputs

@@ -69,10 +69,13 @@ LogicalResult ShardVerifier::verifyPadding(Operation &op) {
   if (auto encode = dyn_cast<EncodeOp>(op);
       encode && reads && failed(verifyScale(encode)))
     return failure();
-  // Zeros stay zeros.
-  bool isDifference = op.getName().getStringRef() == "aten.clone" ||
-                      (op.getName().getStringRef() == "aten.sub.Tensor" &&
-                       llvm::all_of(op.getOperands(), isOfShard));
+  // Zeros stay zeros, also in what lies between two shards.
+  StringRef name = op.getName().getStringRef();
+  bool isDifference = name == "aten.clone" ||
+                      (name == "aten.sub.Tensor" &&
+                       llvm::all_of(op.getOperands(), isOfShard)) ||
+                      (name == "aten.lerp.Tensor" &&
+                       llvm::all_of(op.getOperands().take_front(2), isOfShard));
   bool keeps = isShardSide(&op) || isDifference ||
                isa<AllReduceOp, AccumulateOp, DecodeOp>(op) ||
                isa<UpdateOp>(op);

@@ -57,6 +57,15 @@ bool ModuleFeatures::reportsNorms() const {
   return trains && findSetting<ReportedNormsAttr>(module);
 }
 
+bool ModuleFeatures::averagesWeights() const {
+  return trains && findSetting<EmaAttr>(module);
+}
+
+bool ModuleFeatures::validatesAverages() const {
+  auto validation = findSetting<ValidationAttr>(module);
+  return trains && validation && validation.getAveraged();
+}
+
 bool ModuleFeatures::skipsNonFinite() const {
   auto policy = findSetting<OnNonFiniteAttr>(module);
   return policy && policy.getValue() == OnNonFinite::Skip;

@@ -178,6 +178,8 @@ def _prepare(recipe: _recipe.Recipe, world: int | None) -> dict[str, Any]:
         results.append(f"--tensorboard={folder / 'runs'}")
     if adapters and recipe.merges:
         results.append(f"--export-merged={folder / 'merged'}/")
+    if _averages(recipe):
+        results.append(f"--export-ema={folder / 'ema'}/")
     if recipe.teacher:
         results.append(f"--export-without={_recipe_distillation.PREFIX}*")
     return {"run": run, "results": results, "launch": launch, "artifact": str(artifact), "result": str(result), "steps": steps,
@@ -192,6 +194,12 @@ def _weights(folder: pathlib.Path, base: Any, buffers: str) -> list[str]:
     file = folder / f"{buffers}.safetensors"
     write_tensors(str(file), base.buffers)
     return [base.weights(), str(file)]
+
+
+def _averages(recipe: _recipe.Recipe) -> bool:
+    """Whether the file asks for averages of the weights."""
+    ema = recipe.keys.get("ema")
+    return ema is not None and not (isinstance(ema, dict) and ema.get("enable") is False)
 
 
 def _mesh_size(recipe: _recipe.Recipe) -> int | None:

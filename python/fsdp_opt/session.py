@@ -224,21 +224,25 @@ class Session:
             write_tensors(path, chosen)
             self._door.load(path, True)
 
-    def export(self, path: Path, *, shard_bytes: int = 5_000_000_000, merge_adapters: bool = False, adapters: bool = False) -> None:
+    def export(self, path: Path, *, shard_bytes: int = 5_000_000_000, merge_adapters: bool = False, adapters: bool = False, ema: bool = False) -> None:
         """Writes the unsharded weights: to a safetensors file, or, if `path` is a folder or ends
         with "/", to the files of a folder that Hugging Face's libraries read. `merge_adapters`: of the
         model without its low-rank adapters, which are added to the matrices that they are trained
         beside; names are those that PEFT's `merge_and_unload` leaves. `adapters`: what is trained alone; of adapters that
-        the config asked for a folder is one that `PeftModel.from_pretrained` loads.
+        the config asked for a folder is one that `PeftModel.from_pretrained` loads. `ema`: of the model
+        with the averages that the config's `ema` keeps in place of what is trained.
 
         Raises:
-            fsdp_opt.Error: a parameter of an adapter would be left over, or there is none.
+            fsdp_opt.Error: a parameter of an adapter would be left over, or there is none; there are no averages.
         """
         if merge_adapters and adapters:
             raise errors.make("E040", "merge_adapters and adapters: expected one of them; what is merged has no adapters")
+        if ema and (merge_adapters or adapters):
+            raise errors.make("E040", "ema: expected it without merge_adapters and adapters; averages are of the model, with adapters that the config asked for merged")
+        what = "merged" if merge_adapters else "trained" if adapters else "averaged" if ema else "all"
         text = os.fspath(path)
         is_folder = text.endswith("/") or (isinstance(path, os.PathLike) and not pathlib.Path(path).suffix)
-        self._door.export_weights(text if text.endswith("/") or not is_folder else text + "/", shard_bytes, merge_adapters, adapters)
+        self._door.export_weights(text if text.endswith("/") or not is_folder else text + "/", shard_bytes, what)
 
     def close(self) -> None:
         """Ends the ranks, after what is being saved is on the disk. Closing twice does nothing.

@@ -9,6 +9,7 @@
 #include "plan/StateParts.h"
 #include "plan/Target.h"
 #include "plan/plan_generated.h"
+#include "runtime/states/Averages.h"
 #include "runtime/states/Export.h"
 #include "runtime/states/MergedStates.h"
 #include "runtime/train/Checkpointer.h"
@@ -389,17 +390,14 @@ void Door::load(const std::string &path, bool isOwn) {
 }
 
 void Door::exportWeights(const std::string &path, uint64_t shardBytes,
-                         bool isMerged, bool isTrained) {
+                         Exported what) {
   // Here, where it does not end the run.
-  if (isMerged)
+  if (what == Exported::Merged)
     listMerged(session().plan());
+  if (what == Exported::Averaged)
+    checkAverages(session().plan());
   run.run([&](OpenRank &rank) {
-    if (isMerged)
-      rank.session.exportMerged(path, shardBytes);
-    else if (isTrained)
-      rank.session.exportTrained(path, shardBytes);
-    else
-      rank.session.exportWeights(path, shardBytes);
+    rank.session.exportWeights(path, shardBytes, {}, what);
   });
 }
 

@@ -14,6 +14,7 @@
 
 #include "runtime/launch/OpenRun.h"
 #include "runtime/session/IndexBounds.h"
+#include "runtime/states/ExportedStates.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -101,7 +102,7 @@ public:
   std::string save(const std::string &folder, uint64_t keep, bool isWaiting);
   void load(const std::string &path, bool isOwn);
   void exportWeights(const std::string &path, uint64_t shardBytes,
-                     bool isMerged, bool isTrained);
+                     Exported what);
 
   /// The greatest of all processes' numbers.
   uint64_t findGreatest(uint64_t number);

@@ -26,6 +26,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <iterator>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -147,6 +150,20 @@ nb::tuple evaluateFiles(Door &door) {
     result = door.evaluate();
   }
   return nb::make_tuple(result.loss, result.batches, result.rows);
+}
+
+void exportWeights(Door &door, const std::string &path, uint64_t shardBytes,
+                   const std::string &what) {
+  static constexpr std::pair<std::string_view, Exported> words[] = {
+      {"all", Exported::All},
+      {"trained", Exported::Trained},
+      {"merged", Exported::Merged},
+      {"averaged", Exported::Averaged}};
+  const auto *found = std::ranges::find(
+      words, what, &std::pair<std::string_view, Exported>::first);
+  if (found == std::end(words))
+    throw std::invalid_argument("nothing of a model is called " + what);
+  door.exportWeights(path, shardBytes, found->second);
 }
 
 void hold(Door &door, const std::string &name, const Lent &array) {
@@ -357,9 +374,8 @@ void defineDoor(nb::module_ &module) {
            nb::arg("wait"), nb::call_guard<nb::gil_scoped_release>())
       .def("load", &Door::load, nb::arg("path"), nb::arg("is_own"),
            nb::call_guard<nb::gil_scoped_release>())
-      .def("export_weights", &Door::exportWeights, nb::arg("path"),
-           nb::arg("shard_bytes"), nb::arg("is_merged") = false,
-           nb::arg("is_trained") = false,
+      .def("export_weights", exportWeights, nb::arg("path"),
+           nb::arg("shard_bytes"), nb::arg("what") = "all",
            nb::call_guard<nb::gil_scoped_release>())
       .def("close", &Door::close, nb::arg("reason"),
            nb::call_guard<nb::gil_scoped_release>());

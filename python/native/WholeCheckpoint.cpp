@@ -153,6 +153,8 @@ KeptArtifact fsdp::describeArtifact(const std::string &path) {
   const plan::PlanT &plan = file.plan();
   KeptArtifact artifact;
   for (const SavedState &saved : savedStates(plan)) {
+    if (isAverage(*saved.state))
+      continue;
     std::vector<std::string> names = {saved.name};
     if (isOfModel(saved.state->role))
       names.insert(names.end(), saved.state->aliases.begin(),
@@ -201,7 +203,7 @@ public:
       : plan(plan), folder(folder) {}
 
   const char *read(const plan::StateT &state) {
-    if (state.initializer && state.initializer->kind >= plan::InitKind::pissa)
+    if (isOfBase(state))
       throw Error(ErrorId::RuntimeUnsupported,
                   "'" + state.name +
                       "' begins with numbers of an adapter's base, which only "
@@ -260,6 +262,9 @@ std::string fsdp::writeWholeCheckpoint(const std::string &artifact,
   std::vector<PieceToStore> pieces;
   for (const SavedState &saved : savedStates(plan)) {
     const plan::StateT &state = *saved.state;
+    // A run that finds none begins them as the weights.
+    if (isAverage(state))
+      continue;
     std::vector<int64_t> shape = wholeShape(plan, state);
     auto given = std::ranges::find(tensors, saved.name, &LentTensor::name);
     if (given != tensors.end())

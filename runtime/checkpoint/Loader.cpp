@@ -206,11 +206,17 @@ void CheckpointLoader::checkModel(const Wanted &wanted) {
     return each.state->role == plan::Role::optimizer &&
            names.contains(each.state);
   });
+  bool lacksAverages = false;
   for (const auto &[state, name] : states) {
     auto it = names.find(state);
     if (it == names.end()) {
       bool isNeeded =
           own || (isOfModel(state->role) ? !state->volatile_ : hasOptimizer);
+      // What nobody averaged yet begins with the weights that are read.
+      if (isAverage(*state)) {
+        isNeeded = false;
+        lacksAverages = true;
+      }
       if (isNeeded && state->role == plan::Role::random && !own)
         isNeeded = false;
       std::string_view near = findNearest(name, known);
@@ -240,6 +246,10 @@ void CheckpointLoader::checkModel(const Wanted &wanted) {
         problems.push_back("the model has no '" + state.name + "'");
   if (!problems.empty())
     refuse(problems);
+  if (lacksAverages && rank == 0)
+    log(LogLevel::info, "'" + path +
+                            "' has no averages (ema): they begin as its "
+                            "weights");
 }
 
 void CheckpointLoader::checkComplete() const {

@@ -15,6 +15,7 @@
 #include "runtime/session/RunAgreement.h"
 #include "runtime/session/StepRunner.h"
 #include "runtime/session/Validation.h"
+#include "runtime/states/Averages.h"
 #include "runtime/states/Export.h"
 #include "runtime/states/ModelFile.h"
 #include "runtime/states/ModelFolder.h"
@@ -78,20 +79,21 @@ struct Session::Impl {
   uint64_t loadedBatches() const {
     return grains ? grains->total : programs.microBatches;
   }
+  /// While it lives, validation is of the averages, if it is to be.
+  std::unique_ptr<AveragedParameters> average() const {
+    if (!plan.validation || !plan.validation->averaged)
+      return nullptr;
+    return std::make_unique<AveragedParameters>(plan, place.fabric.rank(),
+                                                place.arenas);
+  }
   void exportTo(const std::string &path, uint64_t shardBytes, Exported what,
-                const std::vector<std::string> &without = {}) {
+                const std::vector<std::string> &without) {
     fsdp::exportWeights(plan, place.arenas, place.fabric,
                         "export/" + std::to_string(exports++), path, shardBytes,
                         what, without);
-    // With the model's own adapters in it, it is no longer what they say.
-    bool isModel = what == Exported::Merged ||
-                   (what == Exported::All &&
-                    (plan.adapters.empty() || plan.adapter_settings));
-    bool isAdapter = what == Exported::Trained && plan.adapter_settings;
-    if ((isModel || isAdapter) && place.fabric.rank() == 0 &&
-        isExportFolder(path))
-      copyModelFiles(weightsPaths, path,
-                     isModel ? ModelFiles::All : ModelFiles::Tokenizer);
+    auto beside = chooseModelFiles(plan, what);
+    if (beside && place.fabric.rank() == 0 && isExportFolder(path))
+      copyModelFiles(weightsPaths, path, *beside);
   }
 
   const plan::PlanT &plan;
@@ -230,6 +232,7 @@ void Session::Impl::initialize(const SessionOptions &options) {
     // Nobody goes on before all have what they need.
     place.fabric.exchange("loaded", "");
   }
+  beginAverages(plan, place.fabric.rank(), place.arenas, needsValue);
   if (checkpoint && checkpoint->manifest() && programs.isTraining())
     continueFrom(*checkpoint->manifest(), options.seed,
                  options.steps.value_or(0));
@@ -365,6 +368,7 @@ EvalResult Session::evaluate() {
                 "the artifact has no program for validation, or no data for "
                 "it; compile the model with eval: {data: …} in the config");
   impl->runner->vacate();
+  auto averaged = impl->average();
   EvalResult result =
       impl->validation->run(stepsDone(), impl->runner->choice());
   impl->runner->resume();
@@ -377,6 +381,7 @@ double Session::evaluate(std::span<const GivenInput> inputs) {
                 "the artifact has no program for validation; compile the model "
                 "with eval: {} in the config");
   impl->runner->vacate();
+  auto averaged = impl->average();
   double loss =
       impl->validation->runGiven(inputs, stepsDone(), impl->runner->choice());
   impl->runner->resume();
@@ -399,8 +404,12 @@ void Session::loadCheckpoint(const std::string &path, bool isOwn) {
   checkpoint.load(impl->place.arenas);
   impl->place.fabric.exchange(key + "/done", "");
   impl->loadedFrom = chosen;
-  if (checkpoint.manifest() && isTraining())
-    impl->continueFrom(*checkpoint.manifest(), std::nullopt);
+  if (!checkpoint.manifest() || !isTraining())
+    return;
+  beginAverages(
+      impl->plan, rank(), impl->place.arenas,
+      [&](const plan::StateT &state) { return !checkpoint.has(state); });
+  impl->continueFrom(*checkpoint.manifest(), std::nullopt);
 }
 
 bool Session::isTraining() const { return impl->programs.isTraining(); }
@@ -485,15 +494,7 @@ DeviceActivities *Session::activities() const {
 }
 
 void Session::exportWeights(const std::string &path, uint64_t shardBytes,
-                            const std::vector<std::string> &without) {
-  impl->exportTo(path, shardBytes, Exported::All, without);
-}
-
-void Session::exportMerged(const std::string &path, uint64_t shardBytes,
-                           const std::vector<std::string> &without) {
-  impl->exportTo(path, shardBytes, Exported::Merged, without);
-}
-
-void Session::exportTrained(const std::string &path, uint64_t shardBytes) {
-  impl->exportTo(path, shardBytes, Exported::Trained);
+                            const std::vector<std::string> &without,
+                            Exported what) {
+  impl->exportTo(path, shardBytes, what, without);
 }

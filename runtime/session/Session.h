@@ -13,6 +13,7 @@
 #define FSDP_RUNTIME_SESSION_SESSION_H
 
 #include "runtime/device/DeviceOptions.h"
+#include "runtime/states/ExportedStates.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -308,20 +309,15 @@ public:
   /// `shardBytes` at most, or one tensor, and model.safetensors.index.json;
   /// beside them what the folder of first values has of config and tokenizer.
   /// What `without` has patterns of is left out.
+  ///
+  /// `what` of the model: with its adapters merged by PEFT's names of it; what
+  /// is trained alone, of adapters that the config asked for in a folder of
+  /// PEFT's; averages. Throws fsdp::Error (RuntimeUnsupported) where that is
+  /// not all of the model, or there are none.
   void exportWeights(const std::string &path,
                      uint64_t shardBytes = kExportShardBytes,
-                     const std::vector<std::string> &without = {});
-
-  /// Collective: the same of the model with its adapters added to what they are
-  /// trained beside, by PEFT's names of it. Throws fsdp::Error
-  /// (RuntimeUnsupported) where that is not all of the model.
-  void exportMerged(const std::string &path,
-                    uint64_t shardBytes = kExportShardBytes,
-                    const std::vector<std::string> &without = {});
-  /// Collective: the same of what is trained alone. Of adapters that the config
-  /// asked for a folder is one of PEFT's.
-  void exportTrained(const std::string &path,
-                     uint64_t shardBytes = kExportShardBytes);
+                     const std::vector<std::string> &without = {},
+                     Exported what = Exported::All);
 
   // For those who write down what a session is made of.
 

@@ -3,6 +3,7 @@
 
 #include "runtime/states/AdapterStarts.h"
 
+#include "plan/FirstValues.h"
 #include "plan/Quantized.h"
 #include "plan/Shape.h"
 #include "runtime/device/DTypes.h"
@@ -29,10 +30,6 @@ using plan::InitKind;
 
 static bool startsAs(const plan::StateT &state, InitKind kind) {
   return state.initializer && state.initializer->kind == kind;
-}
-
-static bool isOfBase(const plan::StateT &state) {
-  return state.initializer && state.initializer->kind >= InitKind::pissa;
 }
 
 bool fsdp::needsAdapterStarts(const plan::PlanT &plan) {

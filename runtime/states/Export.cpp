@@ -8,6 +8,7 @@
 #include "plan/Shape.h"
 #include "plan/StateParts.h"
 #include "runtime/device/DTypes.h"
+#include "runtime/states/Averages.h"
 #include "runtime/states/Parts.h"
 #include "support/Error.h"
 #include "support/QuantizedBlocks.h"
@@ -36,7 +37,11 @@ Exporter::Exporter(const plan::PlanT &plan, const Arenas &arenas,
                    Fabric &fabric, const std::string &key, Exported what,
                    const std::vector<std::string> &without)
     : plan(plan), arenas(arenas), fabric(fabric), key(key),
-      asPeft(what == Exported::Trained && plan.adapter_settings) {
+      asPeft(what == Exported::Trained && plan.adapter_settings),
+      substitutes(what == Exported::Averaged ? listAverages(plan)
+                                             : std::map<size_t, size_t>()) {
+  if (what == Exported::Averaged)
+    checkAverages(plan);
   for (const ExportedState &each : listExported(plan, what, without)) {
     entries.push_back(makeEntry(each));
     if (!each.adapter)
@@ -51,10 +56,17 @@ Exporter::Exporter(const plan::PlanT &plan, const Arenas &arenas,
     addWidened();
 }
 
+/// The number of the state whose values are written for that one.
+size_t Exporter::resolve(size_t state) const {
+  auto other = substitutes.find(state);
+  return other == substitutes.end() ? state : other->second;
+}
+
 Exporter::Entry Exporter::makeEntry(const ExportedState &each) const {
-  const plan::StateT &state = *plan.states[each.state];
+  size_t number = resolve(each.state);
+  const plan::StateT &state = *plan.states[number];
   return {&state,
-          state.flat < 0 ? each.state : static_cast<size_t>(state.flat),
+          state.flat < 0 ? number : static_cast<size_t>(state.flat),
           each.names,
           each.adapter,
           {},

@@ -114,7 +114,9 @@ void Exporter::gatherAdapters(const Home &home) {
                          base->adapter->magnitude};
     for (size_t i = 0; i < 3; ++i)
       if (indices[i] >= 0)
-        gatherMatrix(states[i] = plan.states[indices[i]].get());
+        gatherMatrix(
+            states[i] =
+                plan.states[resolve(static_cast<size_t>(indices[i]))].get());
     hasMagnitudes |= states[2] != nullptr;
     if (!isWriter())
       continue;

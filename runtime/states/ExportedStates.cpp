@@ -26,7 +26,7 @@ static std::vector<ExportedState> listWhole(const plan::PlanT &plan,
                                             Exported what) {
   // Adapters that the config asked for are no part of the user's model.
   if (what == Exported::Merged ||
-      (what == Exported::All && plan.adapter_settings))
+      (what != Exported::Trained && plan.adapter_settings))
     return listMerged(plan);
   std::vector<ExportedState> all;
   for (size_t i = 0; i < plan.states.size(); ++i) {

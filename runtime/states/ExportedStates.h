@@ -22,6 +22,7 @@ enum class Exported {
   Trained, ///< parameters that are trained, such as adapters
   Merged,  ///< All, with adapters added to their bases: listMerged
            ///< (MergedStates.h)
+  Averaged ///< All, with averages (Averages.h) in place of what is trained
 };
 
 /// Of which `without` has no patterns that mean all of its names: a model may

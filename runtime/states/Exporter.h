@@ -58,6 +58,7 @@ private:
     uint64_t bytes = 0;
   };
 
+  size_t resolve(size_t state) const;
   Entry makeEntry(const ExportedState &each) const;
   std::vector<Contents> divide(uint64_t shardBytes);
   void addFile(const std::string &path, Contents contents);
@@ -101,6 +102,8 @@ private:
   Fabric &fabric;
   const std::string key;
   const bool asPeft; ///< a folder is one of its
+  /// By the numbers of states that others stand in for: those.
+  const std::map<size_t, size_t> substitutes;
   // On rank 0:
   std::vector<std::unique_ptr<AtomicFile>> files;
   std::optional<AtomicFile> index;

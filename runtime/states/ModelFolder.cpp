@@ -24,6 +24,18 @@ static constexpr const char *kTokenizer[] = {"tokenizer.json",
 static constexpr const char *kOthers[] = {kConfig, "generation_config.json",
                                           "preprocessor_config.json"};
 
+std::optional<ModelFiles> fsdp::chooseModelFiles(const plan::PlanT &plan,
+                                                 Exported what) {
+  if (what == Exported::Trained)
+    return plan.adapter_settings ? std::optional(ModelFiles::Tokenizer)
+                                 : std::nullopt;
+  // With the model's own adapters in it, it is no longer what they say.
+  if (what == Exported::Merged || plan.adapters.empty() ||
+      plan.adapter_settings)
+    return ModelFiles::All;
+  return std::nullopt;
+}
+
 void fsdp::copyModelFiles(const std::vector<std::string> &weights,
                           const std::string &target, ModelFiles what) {
   for (const std::string &text : weights) {

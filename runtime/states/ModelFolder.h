@@ -4,6 +4,10 @@
 #ifndef FSDP_RUNTIME_STATES_MODELFOLDER_H
 #define FSDP_RUNTIME_STATES_MODELFOLDER_H
 
+#include "plan/plan_generated.h"
+#include "runtime/states/ExportedStates.h"
+
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +17,10 @@ enum class ModelFiles {
   All,      ///< what a model is, and how text becomes its tokens
   Tokenizer ///< the latter alone
 };
+
+/// Which belong beside an export, if any.
+std::optional<ModelFiles> chooseModelFiles(const plan::PlanT &plan,
+                                           Exported what);
 
 /// Copies such files of Hugging Face's (config.json, tokenizer.json, …) from
 /// the first of the `weights`, files or folders, beside which there are some,

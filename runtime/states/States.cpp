@@ -4,6 +4,7 @@
 #include "runtime/states/States.h"
 
 #include "plan/DType.h"
+#include "plan/FirstValues.h"
 #include "plan/StateParts.h"
 #include "runtime/states/AdapterStarts.h"
 #include "runtime/states/FirstValues.h"
@@ -51,7 +52,8 @@ void fsdp::loadStates(const plan::PlanT &plan, int rank, const Arenas &arenas,
     if (state->layout == plan::Layout::flat)
       arenas.of(*state).fill(state->offset, 0, state->bytes);
   for (const auto &state : plan.states) {
-    if (state->layout == plan::Layout::flat || !isWanted(*state))
+    if (state->layout == plan::Layout::flat || isAverage(*state) ||
+        !isWanted(*state))
       continue;
     std::vector<Part> parts = ownParts(plan, *state, rank);
     uint64_t elements = 0;

@@ -18,7 +18,8 @@ namespace fsdp {
 /// Whether any state or input takes its first value from the model file.
 bool needsModelFile(const plan::PlanT &plan);
 
-/// Gives every state of `rank` that `isWanted` its part of its first value;
+/// Gives every state of `rank` that `isWanted` its part of its first value, but
+/// for averages, which begin behind all others (beginAverages, Averages.h);
 /// padding is zero, and so is what of flat states is not wanted. `model` may be
 /// null if no such state has a source, `weights` if none has a weight. `checks`
 /// is told what is read of the model file. With a `fabric` it is collective, as

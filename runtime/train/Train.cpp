@@ -8,6 +8,7 @@
 #include "runtime/launch/Termination.h"
 #include "runtime/log/Log.h"
 #include "runtime/session/RunOption.h"
+#include "runtime/states/Averages.h"
 #include "runtime/states/Export.h"
 #include "runtime/states/ExportedStates.h"
 #include "runtime/states/MergedStates.h"
@@ -114,6 +115,21 @@ static void printSummary(const Session &session, uint64_t steps,
                 formatBytes(memory.host).c_str());
 }
 
+namespace {
+/// What of the model is written at the end, and where that stands.
+struct ExportOption {
+  const char *name;
+  std::string TrainOptions::*path;
+  Exported what;
+};
+constexpr ExportOption kExportOptions[] = {
+    {"--export", &TrainOptions::exportPath, Exported::All},
+    {"--export-trained", &TrainOptions::exportTrainedPath, Exported::Trained},
+    {"--export-merged", &TrainOptions::exportMergedPath, Exported::Merged},
+    {"--export-ema", &TrainOptions::exportEmaPath, Exported::Averaged},
+};
+} // namespace
+
 /// What of the run's files is not there because it ended early.
 static void reportTermination(const Session &session,
                               const TrainOptions &options, uint64_t lastStep) {
@@ -124,12 +140,11 @@ static void reportTermination(const Session &session,
               ? "nothing was saved, since no --save=DIR says where"
               : "what is in '" + options.checkpoints.folder +
                     "' goes on with --load=latest";
-  for (auto [option, path] : {std::pair("--export", &options.exportPath),
-                              {"--export-trained", &options.exportTrainedPath},
-                              {"--export-merged", &options.exportMergedPath},
-                              {"--outputs", &options.outputsPath}})
-    if (!path->empty())
-      text += "; " + std::string(option) + " was not written";
+  for (const ExportOption &each : kExportOptions)
+    if (!(options.*each.path).empty())
+      text += "; " + std::string(each.name) + " was not written";
+  if (!options.outputsPath.empty())
+    text += "; --outputs was not written";
   log(LogLevel::warning, text);
 }
 
@@ -345,14 +360,13 @@ void TrainLoop::finish() {
 }
 
 void TrainLoop::exportAll() {
-  if (!options.exportPath.empty())
-    session.exportWeights(options.exportPath, options.exportShardBytes,
-                          options.exportWithout);
-  if (!options.exportTrainedPath.empty())
-    session.exportTrained(options.exportTrainedPath, options.exportShardBytes);
-  if (!options.exportMergedPath.empty())
-    session.exportMerged(options.exportMergedPath, options.exportShardBytes,
-                         options.exportWithout);
+  for (const ExportOption &each : kExportOptions)
+    if (const std::string &path = options.*each.path; !path.empty())
+      session.exportWeights(path, options.exportShardBytes,
+                            each.what == Exported::Trained
+                                ? std::vector<std::string>()
+                                : options.exportWithout,
+                            each.what);
 }
 
 } // namespace
@@ -366,6 +380,8 @@ static void trainRank(Session &session, const TrainOptions &options,
     // Better refused now than after hours of training.
     if (!options.exportMergedPath.empty())
       listMerged(session.plan());
+    if (!options.exportEmaPath.empty())
+      checkAverages(session.plan());
     checkLeftOut(session.plan(), options.exportWithout);
     TrainLoop(session, options, total, checkpointer ? &*checkpointer : nullptr)
         .run();
@@ -405,9 +421,10 @@ void fsdp::train(const LaunchOptions &launchOptions,
       return;
     if (!options.metricsPath.empty())
       findOutput(options.metricsPath);
-    for (const std::string &path :
-         {options.exportPath, options.exportTrainedPath,
-          options.exportMergedPath, options.outputsPath, options.profilePath})
+    for (const ExportOption &each : kExportOptions)
+      if (!(options.*each.path).empty())
+        checkWritable(options.*each.path);
+    for (const std::string &path : {options.outputsPath, options.profilePath})
       if (!path.empty())
         checkWritable(path);
   };

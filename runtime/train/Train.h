@@ -24,6 +24,7 @@ struct TrainOptions {
   std::string exportPath; ///< safetensors, a file or a folder; empty: none
   std::string exportTrainedPath; ///< the same of trained parameters alone
   std::string exportMergedPath;  ///< the same with adapters merged
+  std::string exportEmaPath;     ///< the same with averages
   std::vector<std::string> exportWithout; ///< patterns of what both leave out
   uint64_t exportShardBytes = kExportShardBytes; ///< of a folder's files
   CheckpointOptions checkpoints;                 ///< no folder: none

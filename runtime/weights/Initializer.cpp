@@ -186,9 +186,10 @@ void fsdp::computeElements(const plan::InitializerT &init,
   case InitKind::pissa:
   case InitKind::loftq:
   case InitKind::norms:
+  case InitKind::owner:
     break;
   }
-  throw std::logic_error("what a base says is not computed by element");
+  throw std::logic_error("what another state says is not computed by element");
 }
 
 template void fsdp::computeElements(const plan::InitializerT &,

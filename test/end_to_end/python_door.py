@@ -574,6 +574,23 @@ def merged(folder):
     assert torch.allclose(found["net.blocks.0.down.weight"], base + 2 * up @ down, atol=1e-6), "merged into something else"
 
 
+def averaged(folder):
+    """The model with averages of its weights, of which a session that keeps none says so."""
+    _, inputs, artifact = compiled(folder, ema={"decay": 0.5})
+    *_, other = compiled(folder, name="plain.fsdp")
+    given = {name: torch.cat([value, value]) for name, value in inputs.items()}
+    with fsdp_opt.Session(artifact) as step, fsdp_opt.Session(other) as bare:
+        step(**given)
+        first = step.state_dict()
+        step(**given)
+        second = step.state_dict()
+        step.export(folder / "ema", ema=True)
+        refused("E076", "keeps no averages", lambda: bare.export(folder / "none.safetensors", ema=True))
+        refused("E040", "without merge_adapters", lambda: step.export(folder / "none.safetensors", ema=True, adapters=True))
+    found = load_file(folder / "ema" / "model.safetensors")
+    assert set(found) == set(first) and all(torch.equal(value, first[name].lerp(second[name], 0.5)) for name, value in found.items()), "another average"
+
+
 def not_closed(folder):
     """A program that forgets its session, or fails inside of it, ends."""
     compiled(folder)
@@ -598,7 +615,7 @@ def main():
         "convnet world=2 sgd": parity(zoo.convnet, 2, optimizer=sgd),
         "llama tp=2": parity(zoo.llama, 2, optimizer=sgd, mesh={"tp": 2}, tp_plan="auto"),
         "gpt torchrun": torchrun(zoo.gpt, 2), "spawned": spawned,
-        "outputs": outputs, "refusals": refusals, "options": options_of_runs, "merged": merged, "failures": failures, "others run": others_run,
+        "outputs": outputs, "refusals": refusals, "options": options_of_runs, "merged": merged, "averaged": averaged, "failures": failures, "others run": others_run,
         "checkpoints": lambda folder: checkpoints(folder)(arguments.bin),
         "evaluation": evaluation, "held": held, "data files": data_files, "compiling": compiling, "one tensor for two inputs": one_tensor,
         "an input that nothing reads": unread, "beyond the vocabulary": beyond, "worlds": worlds, "not closed": not_closed,

@@ -152,8 +152,9 @@ def smoothed(folder):
 def going_on(folder):
     """Adapters of a folder go on, by what the folder says of them."""
     begin(folder)
-    write(folder, "first", "lora.yaml", merge_lora=None, max_steps=12, warmup_steps=None, lr_scheduler=None)
+    write(folder, "first", "lora.yaml", merge_lora=None, max_steps=12, warmup_steps=None, lr_scheduler=None, ema={"decay": 0.5})
     run(folder, "first.yaml")
+    assert load(folder / "first/ema").state_dict().keys() == load(folder / "base").state_dict().keys(), "averages are no model"
     same = {"lora_r": None, "lora_alpha": None, "lora_dropout": None, "lora_target_linear": None, "merge_lora": None, "lora_model_dir": "first/adapter", "max_steps": 1,
             "warmup_steps": None, "lr_scheduler": None}
     write(folder, "still", "lora.yaml", **same, optimizer={"name": "sgd", "lr": 1e-30}, learning_rate=None)

@@ -57,6 +57,8 @@ CONFIGS = {
     "all on the host": ("mlp", {"mesh": {"dp_shard": 2}, "fsdp_config": {"offload_params": True}}),
     "states on the host": ("mlp", {"mesh": {"dp_shard": 2}, "fsdp_config": {"offload_optimizer": True}}),
     "states of 8 bits": ("mlp", {"mesh": {"dp_shard": 2}, "optimizer": {"name": "adamw", "lr": 0.01, "state_dtype": "int8", "stochastic_rounding": False}}),
+    "averages": ("mlp", {"mesh": {"dp_shard": 2}, "eval": {"data": "held.safetensors", "weights": "ema"}, "ema": {
+        "decay": 0.99, "update_after_step": 3, "every": 2, "warmup": "power", "warmup_gamma": 2.0, "warmup_power": 0.5, "dtype": "parameter"}}),
     "parameters in float32": ("half", {"mesh": {"dp_shard": 2}, "optimizer": {"name": "adamw", "lr": 0.01, "state_dtype": "float32", "master_dtype": "float32"}}),
     "float8": ("llama", {"mesh": {"dp_shard": 2}, "float8": {
         "recipe": "tensorwise", "modules": "*", "enable_fsdp_float8_all_gather": True, "pad_inner_dim": True}}),

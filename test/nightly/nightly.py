@@ -41,7 +41,7 @@ TRAINING = ("train_local", "train_gloo", "accumulation", "determinism", "dynamic
 
 
 # Others that leave cases to the night.
-OTHERS = ("attention", "auto", "elastic", "float8", "gpu_kernels", "lengths", "merged", "quantized", "same_bits", "split", "states", "worlds")
+OTHERS = ("attention", "auto", "elastic", "ema", "float8", "gpu_kernels", "lengths", "merged", "quantized", "same_bits", "split", "states", "worlds")
 
 
 class Row:

@@ -1116,3 +1116,29 @@ func.func @f(%w: tensor<4xf32>, %s: tensor<f32>) {
   }
   return
 }
+
+// -----
+
+// ST-19
+module {
+  // expected-error @+1 {{expects a parameter that it is kept of}}
+  fsdp.state optimizer @"w/ema" : tensor<4xf32> init #fsdp.init<owner>
+}
+
+// -----
+
+// expected-error @+1 {{expected a decay from 0 to 1, found 2}}
+module attributes {fsdp.ema = #fsdp.ema<decay = 2.0>} {
+}
+
+// -----
+
+// expected-error @+1 {{expected averages of every n-th update for an n of at least 1, found 0}}
+module attributes {fsdp.ema = #fsdp.ema<every = 0>} {
+}
+
+// -----
+
+// expected-error @+1 {{expected a warm-up by numbers above 0, found 0}}
+module attributes {fsdp.ema = #fsdp.ema<warmup = power, gamma = 0.0>} {
+}

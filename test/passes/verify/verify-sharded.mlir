@@ -121,6 +121,23 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
 
 // -----
 
+// What lies between two shards has padding rows of zero, too; between one and
+// another tensor it need not.
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>} {
+  fsdp.state frozen @w : tensor<3xf32> sharded <dim 0 over #shard>
+  fsdp.state frozen @v : tensor<3xf32> sharded <dim 0 over #shard>
+  func.func @"train/step"(%w: tensor<2xf32> {fsdp.state = @w}, %v: tensor<2xf32> {fsdp.state = @v}, %x: tensor<2xf32> {fsdp.input = "x"}, %n: tensor<f32> {fsdp.input = "n"}) {
+    %0 = aten.lerp.Tensor(%w, %v, %n) : (tensor<2xf32>, tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
+    // expected-error @+1 {{reads a shard, whose padding rows it may change}}
+    %1 = aten.lerp.Tensor(%w, %x, %n) : (tensor<2xf32>, tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
+    return
+  }
+}
+
+// -----
+
 // cos(0) is 1: padding rows would no longer be zero. A gathered tensor has none.
 
 #shard = #fsdp.group<"shard", 2>

@@ -65,7 +65,7 @@ TEST(Artifact, PrintsEverything) {
       PlanFile::fromBytes(serializePlan(test::samplePlan()), "a"));
   for (
       const char *part :
-      {"format 17",
+      {"format 18",
        "norm of order 2",
        "learning rates \"optimizer/lr\": cosine, warm-up 2, total of the run, "
        "min_lr 1e-04",

@@ -104,6 +104,12 @@ StateT &quantizedOf(PlanT &plan) {
   return *plan.states.back();
 }
 
+/// Lets the first moment be the average of the first state, a parameter.
+void makeAverage(PlanT &plan) {
+  plan.states[1]->initializer = std::make_unique<InitializerT>();
+  plan.states[1]->initializer->kind = InitKind::owner;
+}
+
 /// Adds a frozen matrix of 10 x 10 in blocks and an adapter of rank 3 over it.
 AdapterT &addAdapter(PlanT &plan) {
   addQuantized(plan);
@@ -234,6 +240,26 @@ const Case kCases[] = {
        p.states[0]->init.clear();
      },
      "a base that it is no adapter of"},
+    {"AverageOfNobody",
+     [](PlanT &p) {
+       makeAverage(p);
+       p.states[1]->of = -1;
+     },
+     "the average of what is no trained parameter"},
+    {"AverageOfFrozen",
+     [](PlanT &p) {
+       makeAverage(p);
+       p.states[0]->role = Role::frozen;
+     },
+     "the average of what is no trained parameter"},
+    {"AverageElsewhere",
+     [](PlanT &p) {
+       makeAverage(p);
+       p.states[1]->group = 0;
+       p.states[1]->shard_dim = -1;
+       p.states[1]->bytes = 24;
+     },
+     "the average of what is no trained parameter, or lies otherwise"},
     {"StartOfOne",
      [](PlanT &p) {
        StateT &down = *p.states[addAdapter(p).down];

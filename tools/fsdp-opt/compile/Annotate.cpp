@@ -313,6 +313,13 @@ Attribute getLossScale(MLIRContext *context, const LossScaleConfig &scale) {
                             getReal(context, scale.growthFactor),
                             getReal(context, scale.backoffFactor));
 }
+
+Attribute getEma(MLIRContext *context, const EmaConfig &ema) {
+  return EmaAttr::get(context, getReal(context, ema.decay), ema.updateAfterStep,
+                      ema.every, fromPlan<EmaWarmup>(ema.warmup),
+                      getReal(context, ema.gamma), getReal(context, ema.power),
+                      ema.keepsType);
+}
 } // namespace
 
 void fsdp::annotate(ModuleOp module, const Config &config) {
@@ -342,6 +349,8 @@ void fsdp::annotate(ModuleOp module, const Config &config) {
   set(LossScaleAttr::name, config.lossScale
                                ? getLossScale(context, *config.lossScale)
                                : Attribute());
+  set(EmaAttr::name,
+      trains && config.ema ? getEma(context, *config.ema) : Attribute());
   set(ReportedNormsAttr::name,
       trains && config.norms.isAny()
           ? ReportedNormsAttr::get(context, config.norms.gradients,

@@ -130,7 +130,7 @@ OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
                     "than the config's, which only capture applies; compile "
                     "it from the model file");
   auto isMaster = [](StateOp state) {
-    return state.getModelElement().has_value();
+    return isParameter(state) && state.getModelElement();
   };
   if (config && !config->optimizer.holdsMasters &&
       llvm::any_of(module->getOps<StateOp>(), isMaster))

@@ -171,6 +171,15 @@ struct LossScaleConfig {
   int64_t growthInterval = 2000; ///< 0: the scale stays
 };
 
+/// Averages of what is trained.
+struct EmaConfig {
+  double decay = 0.999;
+  int64_t updateAfterStep = 0, every = 1;
+  plan::AverageWarmup warmup = plan::AverageWarmup::none;
+  double gamma = 1, power = 2.0 / 3; ///< of a warm-up by power
+  bool keepsType = false; ///< not float32 of parameters of fewer bits
+};
+
 /// Norms that a step reports by module or parameter.
 struct NormsConfig {
   bool gradients = false, weights = false, updates = false;
@@ -313,6 +322,7 @@ struct Config {
   std::optional<DataConfig> data;          ///< absent: the run says it all
   std::optional<plan::ValidationT> validation; ///< absent: none
   std::optional<LossScaleConfig> lossScale; ///< absent: the loss is not scaled
+  std::optional<EmaConfig> ema;             ///< absent: nothing is averaged
   NormsConfig norms;       ///< that steps report by parameter or module
   double noiseAlpha = 0;   ///< NEFTune's; 0: none
   bool weighsLoss = false; ///< a step's loss is the mean over its labels

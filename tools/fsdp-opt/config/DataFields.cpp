@@ -139,6 +139,10 @@ static const Table<plan::ValidationT> &getEval() {
            between(1, kMostSteps),
            "batches of all ranks that are read at most",
            {.absent = "all"}},
+          {"weights", &ValidationT::averaged,
+           Choice<bool>{{{"trained", false}, {"ema", true}}},
+           "of which weights: those that are trained, or with their "
+           "[averages](#averages-of-the-weights) in their place"},
       }};
   return table;
 }

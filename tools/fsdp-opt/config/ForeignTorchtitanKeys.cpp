@@ -106,6 +106,12 @@ static void readLeftOut(const Value &value) {
                           "left out");
 }
 
+/// Applied when all keys are read (StepChecks.cpp).
+static void readEmaEnabled(const Value &value) {
+  if (!Flag().read(value))
+    value.reading.classify(KeyOutcome::Nothing, "asks for nothing");
+}
+
 static void readRecipe(const Value &value) {
   getTopLevel().readAt("float8.recipe", value, value.reading.result.config);
   value.reading.become("float8.recipe", value.node);
@@ -154,6 +160,22 @@ constexpr ForeignKey keys[] = {
           "the second of `optimizer.betas`"),
     taken(titan, "lr_scheduler", "min_lr_factor lr_min",
           "lr_scheduler.min_lr_ratio", readMinFactor),
+
+    taken(titan, "ema", "enable", "", readEmaEnabled,
+          "`ema`, which is there where it is true"),
+    taken(titan, "ema", "update_every_n_steps", "ema.every"),
+    told(titan, Moved, "ema",
+         "is ema: {update_after_step: …} here, until which the average is the "
+         "parameter",
+         "start_step"),
+    told(titan, Refused, "ema",
+         "there is no decay by a half-life; write ema: {decay: …}, with "
+         "warmup: ratio for one that grows",
+         "half_life_fraction step_bias"),
+    told(titan, Ignored, "ema",
+         "averages lie where the optimizer's states do "
+         "(fsdp_config.offload_optimizer)",
+         "offload_to_cpu"),
 
     told(titan, Ignored, "", run, "metrics").only(isLogging),
 

@@ -69,6 +69,13 @@ inline std::vector<Named<Planner>> getNames() {
 }
 
 template <>
+inline std::vector<Named<plan::AverageWarmup>> getNames() {
+  return {{"none", plan::AverageWarmup::none},
+          {"ratio", plan::AverageWarmup::ratio},
+          {"power", plan::AverageWarmup::power}};
+}
+
+template <>
 inline std::vector<Named<StateChoice>> getNames() {
   return {{"bfloat16", StateChoice::BFloat16},
           {"int8", StateChoice::Int8},

@@ -153,9 +153,10 @@ static void completePolicy(Reading &reading) {
 static void checkMode(Reading &reading) {
   if (reading.result.config.mode != Mode::Inference)
     return;
-  for (const char *key : {"optimizer", "lr_scheduler", "max_grad_norm",
-                          "gradient_accumulation_steps", "eval", "on_nonfinite",
-                          "loss_scale", "metrics", "neftune_noise_alpha"})
+  for (const char *key :
+       {"optimizer", "lr_scheduler", "max_grad_norm",
+        "gradient_accumulation_steps", "eval", "on_nonfinite", "loss_scale",
+        "ema", "metrics", "neftune_noise_alpha"})
     reading.noteWithoutEffect(key, "mode: inference");
 }
 
@@ -266,6 +267,28 @@ static void checkEvalInputs(Reading &reading) {
                    ErrorId::ConfigMissingKey);
 }
 
+static void checkEma(Reading &reading) {
+  std::optional<EmaConfig> &ema = reading.result.config.ema;
+  // torchtitan's: a section that is not asked for.
+  YAML::Node section = reading.root["ema"];
+  if (section && section.IsMap() && section["enable"]) {
+    if (!section["enable"].as<bool>(true))
+      ema.reset();
+    else if (!reading.find("ema.decay"))
+      reading.refuse("ema",
+                     "torchtitan's decay grows with the steps where 'ema' says "
+                     "none, which cannot be had; write ema: {decay: …}",
+                     ErrorId::ConfigNotSupported);
+    else
+      reading.addNote(section["enable"],
+                      "averages begin as what the first update leaves, not as "
+                      "torchtitan's with the first weights");
+  }
+  if (ema && ema->warmup != plan::AverageWarmup::power)
+    for (const char *path : {"ema.warmup_gamma", "ema.warmup_power"})
+      reading.noteWithoutEffect(path, "it is of 'warmup: power'");
+}
+
 /// Where the numbers of optimizers are.
 static std::vector<std::string_view> getNumberPaths() {
   static const std::vector<std::string> paths = [] {
@@ -290,6 +313,7 @@ std::span<const Check> fsdp::getStepChecks() {
       {{"adapter", "quantize", "optimizer.master_dtype"}, checkAdapter},
       {{"on_nonfinite", "loss_scale"}, completePolicy},
       {{"mode"}, checkMode},
+      {{"ema", "ema.warmup"}, checkEma},
       {{"data"}, checkData},
       {{"data"}, checkLengths},
       {{"data.drop_last", "data.epochs"}, checkEpochs},

@@ -107,6 +107,7 @@ std::vector<Field<Config>> fsdp::getStepFields() {
        "of what a step's loss and gradients are the mean: `batches`, those of "
        "ranks and micro-batches, each of which counts as much; `tokens`, "
        "all labels that count in them, [see below](#means-over-labels)"},
+      getEmaField(),
       getMetricsField(),
       {"neftune_noise_alpha", &Config::noiseAlpha, kFromZero,
        "noise on what the embedding of tokens gives, in steps of training: "

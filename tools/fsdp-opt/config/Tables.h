@@ -27,6 +27,7 @@ Field<Config> getFloat8Field();
 Field<Config> getQuantizeField();
 Field<Config> getAdapterField();
 Field<Config> getSchedulerField();
+Field<Config> getEmaField();
 Field<Config> getMetricsField();
 
 struct Chapter {

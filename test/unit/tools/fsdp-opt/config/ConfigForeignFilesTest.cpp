@@ -138,6 +138,21 @@ TEST(ForeignFiles, TakesTheNamesOfAdamw) {
                 HasSubstr(instead));
 }
 
+TEST(ForeignFiles, TakesTorchtitansAverages) {
+  LoadedConfig loaded = parse("ema: {enable: true, decay: 0.99, "
+                              "update_every_n_steps: 4, offload_to_cpu: true}",
+                              2);
+  ASSERT_TRUE(loaded.config.ema);
+  EXPECT_EQ(loaded.config.ema->decay, 0.99);
+  EXPECT_EQ(loaded.config.ema->every, 4);
+  EXPECT_THAT(loaded.notes, ElementsAre(HasSubstr("the first update leaves")));
+  EXPECT_FALSE(parse("ema: {enable: false, decay: 0.99}", 2).config.ema);
+  EXPECT_THAT(refusal("ema: {enable: true}", 2),
+              HasSubstr("write ema: {decay"));
+  EXPECT_THAT(refusal("ema: {enable: true, decay: 0.9, start_step: 5}", 2),
+              HasSubstr("update_after_step"));
+}
+
 /// `accelerate config` writes a strategy wherever cp_size is above 1.
 TEST(ForeignFiles, TakesAcceleratesContextParallelism) {
   const std::string begin = "mixed_precision: bf16\n"

@@ -127,6 +127,10 @@ private:
       return {{"optimizer.state_dtype", "int8"}};
     case Feature::StochasticRounding:
       return {{"optimizer.stochastic_rounding", "true"}};
+    case Feature::Averages:
+      return {{"ema", "0.99"}};
+    case Feature::AveragedEval:
+      return {{"eval", "{weights: ema}"}};
     case Feature::DynamicLossScale:
       return {{"loss_scale", "dynamic"}};
     case Feature::StepsWithNan:

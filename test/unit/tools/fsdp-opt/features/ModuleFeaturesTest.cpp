@@ -168,6 +168,12 @@ bool turnOn(Config &config, Feature feature) {
   case Feature::StochasticRounding:
     config.optimizer.stochasticRounding = true;
     return true;
+  case Feature::Averages:
+    config.ema.emplace();
+    return true;
+  case Feature::AveragedEval:
+    config.validation.emplace().averaged = true;
+    return true;
   case Feature::DynamicLossScale:
     config.lossScale.emplace();
     return true;
