@@ -114,23 +114,31 @@ __device__ Piece findPiece(const DeviceUpdate &update, int64_t number) {
           static_cast<int>(end - begin)};
 }
 
-template <typename T, int count>
-struct alignas(sizeof(T) * count) Pack {
-  T at[count];
+/// 16 bytes at most, which are read and written at once.
+template <int count>
+struct alignas(4 * count) Words {
+  uint32_t at[count];
 };
 
-/// Elements of one thread as they are stored: all 8 at once, or as many as
-/// there are.
+/// Elements of one thread as they are stored, which are of 1, 2 or 4 bytes: all
+/// 8 at once, or as many as there are.
 template <typename T>
 __device__ void loadAll(const T *from, int count, bool isWide, T *to) {
-  constexpr int kAtOnce = sizeof(T) == 4 ? 4 : 8;
+  constexpr int kWords = kEach * sizeof(T) / 4,
+                kAtOnce = kWords < 4 ? kWords : 4;
+  constexpr int kOfWord = 4 / sizeof(T), kBits = 8 * sizeof(T);
   if (isWide) {
 #pragma unroll
-    for (int i = 0; i < kEach; i += kAtOnce) {
-      auto pack = *reinterpret_cast<const Pack<T, kAtOnce> *>(from + i);
+    for (int i = 0; i < kWords; i += kAtOnce) {
+      auto words = reinterpret_cast<const Words<kAtOnce> *>(from)[i / kAtOnce];
 #pragma unroll
-      for (int j = 0; j < kAtOnce; ++j)
-        to[i + j] = pack.at[j];
+      for (int j = 0; j < kAtOnce * kOfWord; ++j) {
+        uint32_t word = words.at[j / kOfWord];
+        if constexpr (kOfWord == 1)
+          to[i + j] = __builtin_bit_cast(T, word);
+        else
+          to[i * kOfWord + j] = static_cast<T>(word >> (j % kOfWord * kBits));
+      }
     }
   } else {
 #pragma unroll
@@ -141,15 +149,21 @@ __device__ void loadAll(const T *from, int count, bool isWide, T *to) {
 
 template <typename T>
 __device__ void storeAll(const T *from, int count, bool isWide, T *to) {
-  constexpr int kAtOnce = sizeof(T) == 4 ? 4 : 8;
+  constexpr int kWords = kEach * sizeof(T) / 4,
+                kAtOnce = kWords < 4 ? kWords : 4;
+  constexpr int kOfWord = 4 / sizeof(T), kBits = 8 * sizeof(T);
   if (isWide) {
 #pragma unroll
-    for (int i = 0; i < kEach; i += kAtOnce) {
-      Pack<T, kAtOnce> pack;
+    for (int i = 0; i < kWords; i += kAtOnce) {
+      Words<kAtOnce> words{};
 #pragma unroll
-      for (int j = 0; j < kAtOnce; ++j)
-        pack.at[j] = from[i + j];
-      *reinterpret_cast<Pack<T, kAtOnce> *>(to + i) = pack;
+      for (int j = 0; j < kAtOnce * kOfWord; ++j)
+        if constexpr (kOfWord == 1)
+          words.at[j] = __builtin_bit_cast(uint32_t, from[i + j]);
+        else
+          words.at[j / kOfWord] |= uint32_t(from[i * kOfWord + j])
+                                   << (j % kOfWord * kBits);
+      reinterpret_cast<Words<kAtOnce> *>(to)[i / kAtOnce] = words;
     }
   } else {
 #pragma unroll
@@ -173,11 +187,12 @@ __device__ void read(Form form, const char *from, int64_t at, int count,
     for (int i = 0; i < kEach; ++i)
       to[i] = element::fromBf16(codes[i]);
   } else if (form == Form::f16) {
-    __half halves[kEach];
-    loadAll(reinterpret_cast<const __half *>(from) + at, count, isWide, halves);
+    uint16_t codes[kEach];
+    loadAll(reinterpret_cast<const uint16_t *>(from) + at, count, isWide,
+            codes);
 #pragma unroll
     for (int i = 0; i < kEach; ++i)
-      to[i] = static_cast<float>(halves[i]);
+      to[i] = static_cast<float>(__builtin_bit_cast(__half, codes[i]));
   } else {
     uint8_t codes[kEach];
     loadAll(reinterpret_cast<const uint8_t *>(from) + at, count, isWide, codes);
@@ -335,11 +350,11 @@ private:
         codes[i] = element::toBf16(from[i]);
       storeAll(codes, count, isWide, reinterpret_cast<uint16_t *>(to) + at);
     } else if (form == Form::f16) {
-      __half halves[kEach];
+      uint16_t codes[kEach];
 #pragma unroll
       for (int i = 0; i < kEach; ++i)
-        halves[i] = static_cast<__half>(from[i]);
-      storeAll(halves, count, isWide, reinterpret_cast<__half *>(to) + at);
+        codes[i] = __builtin_bit_cast(uint16_t, static_cast<__half>(from[i]));
+      storeAll(codes, count, isWide, reinterpret_cast<uint16_t *>(to) + at);
     } else {
       uint8_t codes[kEach];
 #pragma unroll
