@@ -47,7 +47,7 @@ Numbers<count> toNumbers(const std::array<float, count> &from) {
   return numbers;
 }
 
-struct Tensor {
+struct CodedTensor {
   const uint8_t *rows;
   void *output;
   size_t elements;
@@ -129,7 +129,7 @@ __device__ void decodePack(const uint32_t *codes, unsigned at, float scale,
 
 template <int bits, typename Rounding, typename CodeNumbers,
           typename ScaleNumbers>
-__global__ void dequantizeTile(Tensor tensor, CodeNumbers codeNumbers,
+__global__ void dequantizeTile(CodedTensor tensor, CodeNumbers codeNumbers,
                                ScaleNumbers scaleNumbers) {
   constexpr bool hasCodedScales = !std::is_same_v<ScaleNumbers, NoNumbers>;
   using T = typename Rounding::Type;
@@ -189,7 +189,7 @@ __global__ void dequantizeTile(Tensor tensor, CodeNumbers codeNumbers,
 }
 
 template <int bits, typename Rounding, typename CodeNumbers>
-void launch(const DeviceDequantize &told, const Tensor &tensor,
+void launch(const DeviceDequantize &told, const CodedTensor &tensor,
             const CodeNumbers &numbers, StreamHandle stream) {
   auto tiles = static_cast<unsigned>((told.elements + kTile - 1) / kTile);
   auto put = [&](auto *kernel, const auto &scaleNumbers) {
@@ -204,7 +204,7 @@ void launch(const DeviceDequantize &told, const Tensor &tensor,
 }
 
 template <typename Rounding>
-void launchRounded(const DeviceDequantize &told, const Tensor &tensor,
+void launchRounded(const DeviceDequantize &told, const CodedTensor &tensor,
                    StreamHandle stream) {
   if (told.form.kind == BlockKind::Int8)
     launch<8, Rounding>(told, tensor, NoNumbers(), stream);
@@ -219,13 +219,13 @@ void fsdp::dequantizeOnDevice(const DeviceDequantize &told,
                               StreamHandle stream) {
   if (told.elements == 0)
     return;
-  Tensor tensor{static_cast<const uint8_t *>(told.rows),
-                told.output,
-                told.elements,
-                static_cast<unsigned>(std::countr_zero(
-                    static_cast<uint64_t>(told.form.elements))),
-                static_cast<unsigned>(told.form.getCodeBytes()),
-                reinterpret_cast<uintptr_t>(told.output) % 16 == 0};
+  CodedTensor tensor{static_cast<const uint8_t *>(told.rows),
+                     told.output,
+                     told.elements,
+                     static_cast<unsigned>(std::countr_zero(
+                         static_cast<uint64_t>(told.form.elements))),
+                     static_cast<unsigned>(told.form.getCodeBytes()),
+                     reinterpret_cast<uintptr_t>(told.output) % 16 == 0};
   if (told.dtype == DType::f32)
     launchRounded<ToFloat>(told, tensor, stream);
   else if (told.dtype == DType::bf16)

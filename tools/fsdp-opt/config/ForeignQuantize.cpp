@@ -11,6 +11,10 @@
 #include "tools/fsdp-opt/config/ForeignKeys.h"
 #include "tools/fsdp-opt/config/ForeignReaders.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 using namespace fsdp;
 using namespace fsdp::foreign;
 using enum ForeignKey::Action;
@@ -25,21 +29,14 @@ static void keep(const Value &value, const char *own) {
 void foreign::takeQuantized(const Value &value, QuantizeChoice kind,
                             bool isDouble) {
   Reading &reading = value.reading;
-  Config &config = reading.result.config;
-  // Several keys of one file say it.
-  bool isSaid = config.quantize.has_value();
-  if (isSaid && !reading.find("quantize") && config.quantize->kind != kind)
-    value.fail("another key asks for another kind of blocks; keep one");
-  reading.quantizeKeys.try_emplace(
-      "by", AdapterKey{value.key, value.node, value.node});
+  auto &keys = reading.quantizeKeys;
+  keys.try_emplace("by", AdapterKey{value.key, value.node, value.node});
+  keys.try_emplace(kind == QuantizeChoice::Int8 ? "8 bits" : "4 bits",
+                   AdapterKey{value.key, value.node, value.node});
+  if (isDouble)
+    keys.try_emplace("usually double",
+                     AdapterKey{value.key, value.node, value.node});
   reading.imply("quantize", value);
-  if (reading.find("quantize"))
-    return;
-  if (!isSaid)
-    config.quantize.emplace().kind = kind;
-  config.quantize->doubleQuant |= isDouble;
-  reading.becomeValue("quantize.kind",
-                      kind == QuantizeChoice::Int8 ? "int8" : "nf4");
 }
 
 /// bitsandbytes' through transformers.
@@ -108,32 +105,41 @@ static void readBnb(const Value &value) {
   }
 }
 
+/// The kind, size and scales that the keys ask for together.
+static QuantizeConfig combine(Reading &reading) {
+  auto find = [&](const char *own) -> const AdapterKey * {
+    auto it = reading.quantizeKeys.find(own);
+    return it == reading.quantizeKeys.end() ? nullptr : &it->second;
+  };
+  const AdapterKey *whole = find("8 bits"), *half = find("4 bits");
+  if (whole && half)
+    Value{reading, "quantize", whole->key, whole->value}.fail(
+        "'" + half->key + "' asks for another kind of blocks; keep one");
+  QuantizeConfig quantize;
+  // bitsandbytes has the others of 4 bits alone.
+  if (whole) {
+    quantize.kind = QuantizeChoice::Int8;
+    return quantize;
+  }
+  if (const AdapterKey *kind = find("kind");
+      kind && kind->value.Scalar() == "fp4")
+    quantize.kind = QuantizeChoice::Fp4;
+  if (const AdapterKey *size = find("block_size"))
+    quantize.blockSize = size->value.as<int64_t>();
+  const AdapterKey *nested = find("double_quant");
+  quantize.doubleQuant =
+      nested ? nested->value.as<bool>() : find("usually double") != nullptr;
+  return quantize;
+}
+
 void fsdp::applyQuantize(Reading &reading) {
   auto by = reading.quantizeKeys.find("by");
   if (by == reading.quantizeKeys.end())
     return;
-  Config &config = reading.result.config;
   YAML::Node map(YAML::NodeType::Map);
   if (!reading.find("quantize")) {
-    QuantizeConfig &quantize = *config.quantize;
-    auto find = [&](const char *own) -> const AdapterKey * {
-      auto it = reading.quantizeKeys.find(own);
-      return it == reading.quantizeKeys.end() ? nullptr : &it->second;
-    };
-    // bitsandbytes has these of 4 bits alone.
-    bool isWhole = quantize.kind == QuantizeChoice::Int8;
-    const AdapterKey *kind = find("kind");
-    if (kind && !isWhole && kind->value.Scalar() == "fp4")
-      quantize.kind = QuantizeChoice::Fp4;
-    if (const AdapterKey *nested = find("double_quant"))
-      quantize.doubleQuant = nested->value.as<bool>();
-    if (const AdapterKey *size = find("block_size"))
-      quantize.blockSize = size->value.as<int64_t>();
-    if (isWhole) {
-      quantize.doubleQuant = false;
-      quantize.blockSize = QuantizeConfig().blockSize;
-    }
-    map["kind"] = isWhole                                ? "int8"
+    QuantizeConfig quantize = combine(reading);
+    map["kind"] = quantize.kind == QuantizeChoice::Int8  ? "int8"
                   : quantize.kind == QuantizeChoice::Fp4 ? "fp4"
                                                          : "nf4";
     if (quantize.blockSize != QuantizeConfig().blockSize)
@@ -142,6 +148,7 @@ void fsdp::applyQuantize(Reading &reading) {
       map["double_quant"] = true;
     for (const auto &each : map)
       reading.become("quantize." + each.first.Scalar(), each.second);
+    reading.result.config.quantize = std::move(quantize);
   }
   reading.addNote(
       by->second.value,

@@ -93,6 +93,10 @@ TEST(Config, TakesFormsOfBlocksOfOtherTools) {
             "nf4 64 double");
   // Our own key counts as a whole.
   EXPECT_EQ(form("adapter: qlora\nquantize: {block_size: 32}"), "nf4 32");
+  EXPECT_EQ(form("load_in_8bit: true\nload_in_4bit: true\nquantize: {}"),
+            "nf4 64");
+  EXPECT_THAT(refusal("load_in_8bit: true\nload_in_4bit: true", 2),
+              HasSubstr("'load_in_4bit' asks for another kind of blocks"));
   EXPECT_FALSE(parse("bnb_4bit_quant_type: fp4", 2).config.quantize);
   EXPECT_THAT(refusal("load_in_4bit: true\nbnb_4bit_quant_type: int4", 2),
               HasSubstr("nf4, fp4"));
