@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is too long for every change: fuzzers, sanitizers, all cases of training, the operator sweep, plans for GPUs, an exact solver, a calibration, a soak, a browser.
+"""What is too long for every change: fuzzers, sanitizers, all cases of training, the operator sweep, plans for GPUs, an exact solver, a calibration, losses in narrow types, a soak, a browser.
 
-    nightly.py --build build [--out summary.md] [--only fuzz,asan,tsan,training,sweep,plans,kernels,emitter,chains,exact,calibrate,soak,pictures]
+    nightly.py --build build [--out summary.md] [--only fuzz,asan,tsan,training,sweep,plans,kernels,emitter,chains,exact,calibrate,narrow,soak,pictures]
                [--fuzz-seconds 600] [--sweep-every 1] [--soak-steps 10000] ...
 
 Each part goes on whatever the others find. The summary is a table, written to
@@ -20,7 +20,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
-PARTS = ("fuzz", "asan", "tsan", "training", "sweep", "plans", "kernels", "emitter", "chains", "exact", "calibrate", "soak", "pictures")
+PARTS = ("fuzz", "asan", "tsan", "training", "sweep", "plans", "kernels", "emitter", "chains", "exact", "calibrate", "narrow", "soak", "pictures")
 # Unit tests of what is ours from end to end: readers, the runtime, its threads.
 UNIT_TESTS = ("fsdp-support-test", "fsdp-plan-test", "fsdp-weights-test", "fsdp-data-test", "config-test",
               "checkpoint-test", "comm-test", "runtime-test")
@@ -224,6 +224,14 @@ def calibrate(options):
               findings or ([] if status == 0 else [f"status {status}"]), time.monotonic() - begin)
 
 
+def narrow(options):
+    begin, log = time.monotonic(), options.logs / "narrow.log"
+    status = run([options.python, HERE / "narrow.py", "--bin", options.build / "bin", f"--steps={options.narrow_steps}", "--svg", options.logs / "narrow.svg"], log, 7200)
+    text = log.read_text(errors="replace")
+    findings = re.findall(r"(?m)^FAIL +(.*)$", text)
+    yield Row("narrow", last(r"(?m)^(\d+ of \d+ types learn as their first), ", text), findings or ([] if status == 0 else [f"status {status}"]), time.monotonic() - begin)
+
+
 def table(rows):
     rows = [["part", "done", "findings", "time"], ["---"] * 4, *[row.cells for row in rows]]
     return "".join("| " + " | ".join(cell.replace("|", "/") for cell in row) + " |\n" for row in rows)
@@ -248,6 +256,7 @@ def main():
     parser.add_argument("--emitter-floats", type=int, default=31, help="every K-th float")
     parser.add_argument("--chains", type=int, default=2000, help="random chains of operators")
     parser.add_argument("--chains-seed", type=int, help="default: the number of the day")
+    parser.add_argument("--narrow-steps", type=int, default=1000, help="of each narrow type, in three orders of the rows")
     parser.add_argument("--soak-steps", type=int, default=10000)
     parser.add_argument("--soak-kills", type=int, default=100)
     options = parser.parse_args()
@@ -258,7 +267,8 @@ def main():
     if unknown := set(chosen) - set(PARTS):
         parser.error(f"--only: expected {', '.join(PARTS)}, found {', '.join(sorted(unknown))}")
     parts = {"fuzz": fuzz, "asan": lambda o: sanitize(o, "asan"), "tsan": lambda o: sanitize(o, "tsan"), "training": training,
-             "sweep": sweep, "plans": plans, "kernels": kernels, "emitter": emitter, "chains": chains, "exact": exact, "calibrate": calibrate, "soak": soak, "pictures": pictures}
+             "sweep": sweep, "plans": plans, "kernels": kernels, "emitter": emitter, "chains": chains, "exact": exact, "calibrate": calibrate,
+             "narrow": narrow, "soak": soak, "pictures": pictures}
     rows, begin = [], time.monotonic()
     for name in chosen:
         before = len(rows)
