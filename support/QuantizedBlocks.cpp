@@ -102,16 +102,14 @@ FSDP_VECTORIZED void encodeInt8(const float *values, int64_t count, float scale,
   }
 }
 
+/// All numbers first: a processor waits where it reads what it has just stored
+/// in smaller parts.
 FSDP_VECTORIZED void decodePairs(const Pairs &pairs, const uint8_t *codes,
                                  int64_t count, float scale, float *to) {
-  for (int64_t at = 0; at < count; at += kPiece) {
-    float *piece = to + at;
-    for (int64_t i = 0; i < kPiece / 2; ++i)
-      std::memcpy(piece + 2 * i, pairs[codes[at / 2 + i]].data(),
-                  2 * sizeof(float));
-    for (int64_t i = 0; i < kPiece; ++i)
-      piece[i] = blocks::decode(piece[i], scale);
-  }
+  for (int64_t i = 0; i < count / 2; ++i)
+    std::memcpy(to + 2 * i, pairs[codes[i]].data(), 2 * sizeof(float));
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = blocks::decode(to[i], scale);
 }
 
 FSDP_VECTORIZED void decodeInt8(const uint8_t *codes, int64_t count,

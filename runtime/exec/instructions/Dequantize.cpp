@@ -21,6 +21,7 @@ namespace {
 /// Elements that a thread takes at a time, and those that it rounds at once.
 constexpr int64_t kPiece = 1 << 16, kTogether = BlockForm::kGreatest;
 
+/// `round` is of a type of its own, so that it is inlined.
 template <typename T, typename Round>
 void dequantize(const BlockForm &form, const uint8_t *rows, T *to,
                 int64_t elements, Round round) {
@@ -60,9 +61,11 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
                  std::identity());
     else if (to.scalar_type() == c10::ScalarType::BFloat16)
       dequantize(form, from, static_cast<uint16_t *>(to.mutable_data_ptr()),
-                 to.numel(), blocks::roundToBFloat16);
+                 to.numel(),
+                 [](float value) { return blocks::roundToBFloat16(value); });
     else
       dequantize(form, from, static_cast<uint16_t *>(to.mutable_data_ptr()),
-                 to.numel(), blocks::roundToHalf);
+                 to.numel(),
+                 [](float value) { return blocks::roundToHalf(value); });
   });
 }
