@@ -13,12 +13,10 @@ std::span<const Device> fsdp::getDevices() {
        .kernels = KernelTable::Host,
        .ordersSums = true,
        .sumsWider = true,
-       .multipliesFloat8 = true,
        .alignment = 1},
       // NCCL sums while it moves; it and kernels move 16 bytes at a time.
       {.name = "cuda",
        .kernels = KernelTable::Cuda,
-       .multipliesFloat8 = true,
        .readsFloat8InOrder = true},
   };
   return all;

@@ -26,10 +26,8 @@ struct Device {
   bool ordersSums = false;
   /// Collectives sum in a wider type than the one that travels.
   bool sumsWider = false;
-  /// Products take operands in eight bits.
-  bool multipliesFloat8 = false;
-  /// They want what they sum to be contiguous, and sizes that are multiples of
-  /// 16.
+  /// Products of eight bits want what they sum to be contiguous, and sizes that
+  /// are multiples of 16.
   bool readsFloat8InOrder = false;
   /// Parts of a flat bucket that start at multiples of so many bytes move and
   /// compute much faster.

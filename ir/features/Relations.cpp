@@ -110,8 +110,6 @@ constexpr const char *kOfGrain =
 const std::vector<Relation> kRelations = {
     // What nobody has built, or shown.
     without(Float8, OffloadActivations),
-    without(Float8, NoFloat8Products,
-            ", which multiplies no numbers of eight bits"),
     without(Float8, GpuBeforeFloat8,
             ", which multiplies no numbers of eight bits"),
     unsupported({Float8Gathers, OffloadParams},

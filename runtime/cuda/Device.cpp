@@ -98,8 +98,14 @@ public:
                                            const plan::DrawT &op) override;
   std::unique_ptr<Instruction>
   prepareDequantize(Preparation &p, const plan::DequantizeT &op) override;
-  std::unique_ptr<Instruction> prepareUpdate(PreparedUpdate update) override {
-    return makeUpdateOnDevice(std::move(update), cudaMemory,
+  std::unique_ptr<Instruction> prepareUpdate(Preparation &p,
+                                             const plan::UpdateT &op) override {
+    return makeUpdateOnDevice(makePreparedUpdate(p, op), cudaMemory,
+                              streams->compute());
+  }
+  std::unique_ptr<Instruction>
+  prepareMaxima(Preparation &p, const plan::BlockMaximaT &op) override {
+    return makeUpdateOnDevice(makePreparedUpdate(p, op), cudaMemory,
                               streams->compute());
   }
   GpuKernels *kernels() override;

@@ -7,7 +7,7 @@
 #include "runtime/cuda/Update.h"
 #include "runtime/device/Memory.h"
 #include "runtime/device/Streams.h"
-#include "runtime/exec/BlockUpdates.h"
+#include "runtime/exec/instructions/BlockUpdates.h"
 
 #include <memory>
 

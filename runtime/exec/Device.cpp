@@ -3,7 +3,6 @@
 
 #include "runtime/exec/Device.h"
 
-#include "runtime/exec/BlockUpdates.h"
 #include "runtime/exec/Instruction.h"
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +13,13 @@ Memory &Device::besideMemory(bool) { return hostMemory(); }
 
 std::unique_ptr<AheadWriter> Device::makeAheadWriter() { return nullptr; }
 
-std::unique_ptr<Instruction> Device::prepareUpdate(PreparedUpdate) {
+std::unique_ptr<Instruction> Device::prepareUpdate(Preparation &,
+                                                   const plan::UpdateT &) {
+  return nullptr;
+}
+
+std::unique_ptr<Instruction> Device::prepareMaxima(Preparation &,
+                                                   const plan::BlockMaximaT &) {
   return nullptr;
 }
 

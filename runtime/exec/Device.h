@@ -36,7 +36,6 @@ class Instruction;
 class ProfileRecorder;
 class Witness;
 struct Preparation;
-struct PreparedUpdate;
 
 /// One rank's; used by its thread.
 class Device {
@@ -91,9 +90,12 @@ public:
   virtual std::unique_ptr<Instruction> prepareDraw(Preparation &preparation,
                                                    const plan::DrawT &op) = 0;
 
-  /// The device's own update in blocks (BlockUpdates.h) of what is in its
-  /// memory; null: it has none.
-  virtual std::unique_ptr<Instruction> prepareUpdate(PreparedUpdate update);
+  /// Its own update in blocks of what is in its memory, and the greatest values
+  /// of blocks that ranks share; null: it has none.
+  virtual std::unique_ptr<Instruction> prepareUpdate(Preparation &preparation,
+                                                     const plan::UpdateT &op);
+  virtual std::unique_ptr<Instruction>
+  prepareMaxima(Preparation &preparation, const plan::BlockMaximaT &op);
 
   /// Its own way to read blocks of codes; null: it has none.
   virtual std::unique_ptr<Instruction>

@@ -3,9 +3,10 @@
 
 #include "runtime/exec/instructions/BlockUpdates.h"
 
-#include "runtime/exec/BlockUpdates.h"
 #include "support/BlockCodes.h"
 #include "support/Error.h"
+
+#include <functional>
 
 using namespace fsdp;
 
@@ -102,18 +103,20 @@ static void run(const PreparedUpdate &update) {
   });
 }
 
-/// Where the parameters are.
-static std::unique_ptr<Instruction> place(const Preparation &p,
-                                          const std::vector<uint32_t> &params,
-                                          PreparedUpdate update) {
+/// Where the parameters are: on the host, or as the device does it.
+static std::unique_ptr<Instruction>
+place(const Preparation &p, const std::vector<uint32_t> &params,
+      const std::function<std::unique_ptr<Instruction>()> &prepareOnDevice,
+      const std::function<PreparedUpdate()> &make) {
   if (!params.empty() && !p.deviceOf(params[0]).is_cpu()) {
-    if (auto own = p.device.prepareUpdate(std::move(update)))
+    if (auto own = prepareOnDevice())
       return own;
     throw Error(ErrorId::RuntimeUnsupported,
                 "optimizer.state_dtype and optimizer.stochastic_rounding are "
                 "not computed on this device; compile with "
                 "fsdp_config.offload_optimizer, or without them");
   }
+  PreparedUpdate update = make();
   for (UpdatedTensor &tensor : update.tensors)
     tensor.cut();
   return makeComputation(p.memory,
@@ -128,13 +131,13 @@ bool fsdp::needsBlocks(const Preparation &p, const plan::UpdateT &op) {
                                     p.values[op.params[0]].scalar_type();
 }
 
-std::unique_ptr<Instruction> fsdp::prepareBlockUpdate(const Preparation &p,
-                                                      const plan::UpdateT &op) {
-  return place(p, op.params, makeUpdate(p, op, valueOf(p, op.maxima)));
+PreparedUpdate fsdp::makePreparedUpdate(const Preparation &p,
+                                        const plan::UpdateT &op) {
+  return makeUpdate(p, op, valueOf(p, op.maxima));
 }
 
-std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
-                                           const plan::BlockMaximaT &op) {
+PreparedUpdate fsdp::makePreparedUpdate(const Preparation &p,
+                                        const plan::BlockMaximaT &op) {
   plan::UpdateT same;
   same.kind = op.kind;
   same.numbers = op.numbers;
@@ -147,5 +150,19 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
   PreparedUpdate update = makeUpdate(p, same, p.values[op.output]);
   update.lr = at::Tensor(); // moments do not depend on it
   update.found = p.values[op.output];
-  return place(p, op.params, std::move(update));
+  return update;
+}
+
+std::unique_ptr<Instruction> fsdp::prepareBlockUpdate(Preparation &p,
+                                                      const plan::UpdateT &op) {
+  return place(
+      p, op.params, [&] { return p.device.prepareUpdate(p, op); },
+      [&] { return makePreparedUpdate(p, op); });
+}
+
+std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
+                                           const plan::BlockMaximaT &op) {
+  return place(
+      p, op.params, [&] { return p.device.prepareMaxima(p, op); },
+      [&] { return makePreparedUpdate(p, op); });
 }

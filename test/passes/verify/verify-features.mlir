@@ -28,14 +28,8 @@ module attributes {fsdp.offload = #fsdp.offload<params = true>, fsdp.step = #fsd
 
 // -----
 
-// expected-error @+1 {{'float8' is not supported with mesh: {tp: 2}; leave one of them out}}
-module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"]>, fsdp.parallel = #fsdp.parallel<tp = 2>} {
-}
-
-// -----
-
-// expected-error @+1 {{'float8' is not supported on GPUs}}
-module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"]>, fsdp.device = "cuda:sm_90"} {
+// expected-error @+1 {{'float8' is not supported with a GPU before sm_89, which multiplies no numbers of eight bits}}
+module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"]>, fsdp.device = "cuda:sm_80"} {
 }
 
 // -----
