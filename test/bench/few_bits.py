@@ -32,7 +32,7 @@ ROWS = {
     "float8 by rows": ({"float8": {"modules": LAYERS, "recipe": "rowwise"}}, {"kernels": "on", "norms": "fused"}),
     "LoRA": (LORA, {"kernels": "on", "norms": "fused"}),
     "QLoRA, int8": ({**LORA, "quantize": {"modules": LAYERS, "kind": "int8"}}, {"kernels": "on", "norms": "fused"}),
-    "QLoRA, nf4": ({**LORA, "quantize": {"modules": LAYERS, "kind": "nf4"}}, {"kernels": "on", "norms": "fused"}),
+    "QLoRA, nf4, double": ({**LORA, "quantize": {"modules": LAYERS, "kind": "nf4", "double_quant": True}}, {"kernels": "on", "norms": "fused"}),
 }
 
 
