@@ -178,6 +178,7 @@ public:
     else
       updateOnDevice(own.get(), stream);
   }
+  void rehearse(StepState &state) override { run(state); }
 
 private:
   const UpdateOnDevice own;
