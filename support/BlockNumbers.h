@@ -18,9 +18,9 @@
 #define FSDP_SUPPORT_BLOCKNUMBERS_H
 
 #include "support/BlockForm.h"
+#include "support/FloatBits.h"
 
 #include <array>
-#include <bit>
 #include <cstdint>
 
 #ifdef __CUDACC__
@@ -92,26 +92,13 @@ constexpr const std::array<float, 16> &getNumbers(BlockKind kind) {
 
 namespace blocks {
 
-FSDP_HOST_DEVICE inline uint32_t toBits(float value) {
-#ifdef __CUDA_ARCH__
-  return __float_as_uint(value);
-#else
-  return std::bit_cast<uint32_t>(value);
-#endif
-}
-
-FSDP_HOST_DEVICE inline float toFloat(uint32_t bits) {
-#ifdef __CUDA_ARCH__
-  return __uint_as_float(bits);
-#else
-  return std::bit_cast<float>(bits);
-#endif
-}
+using element::bitsOf;
+using element::numberOf;
 
 /// What a code with this number stands for.
 FSDP_HOST_DEVICE inline float decode(float number, float scale) {
   float product = number * scale;
-  return product == product ? product : toFloat(0x7fc00000);
+  return product == product ? product : numberOf(0x7fc00000);
 }
 
 /// Sources that call this are compiled without contraction.
@@ -124,24 +111,18 @@ FSDP_HOST_DEVICE inline float decodeScale(float number, float shared,
 #endif
 }
 
-/// The bits of what `decode` returns as bf16, rounded to nearest, ties to even.
-FSDP_HOST_DEVICE inline uint16_t roundToBFloat16(float value) {
-  uint32_t bits = toBits(value);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-/// The same as f16.
+/// The bits of what `decode` returns as f16, rounded to nearest, ties to even.
 FSDP_HOST_DEVICE inline uint16_t roundToHalf(float value) {
 #ifdef __CUDA_ARCH__
   return value == value ? __half_as_ushort(__float2half_rn(value)) : 0x7e00;
 #else
-  uint32_t bits = toBits(value), sign = bits >> 16 & 0x8000;
+  uint32_t bits = bitsOf(value), sign = bits >> 16 & 0x8000;
   bits &= 0x7fffffff;
   if (bits >= 0x47800000) // from 2^16 on
     return static_cast<uint16_t>(sign | (bits > 0x7f800000 ? 0x7e00 : 0x7c00));
   if (bits < 0x38800000) // below 2^-14: a sum with 1/2 rounds at 2^-24
-    return static_cast<uint16_t>(sign |
-                                 (toBits(toFloat(bits) + 0.5f) - toBits(0.5f)));
+    return static_cast<uint16_t>(
+        sign | (bitsOf(numberOf(bits) + 0.5f) - bitsOf(0.5f)));
   return static_cast<uint16_t>(
       sign | ((bits - 0x38000000 + 0xfff + (bits >> 13 & 1)) >> 13));
 #endif

@@ -63,7 +63,7 @@ struct ToFloat {
 struct ToBFloat16 {
   using Type = uint16_t;
   static __device__ uint16_t round(float value) {
-    return blocks::roundToBFloat16(value);
+    return element::toBf16(value);
   }
 };
 struct ToHalf {
@@ -154,7 +154,7 @@ __global__ void dequantizeTile(CodedTensor tensor, CodeNumbers codeNumbers,
     if (threadIdx.x < tileBlocks)
       scales[threadIdx.x] = blocks::decodeScale(
           scaleNumbers.at[row[8 + inRow + threadIdx.x]],
-          blocks::toFloat(readWord(row)), blocks::toFloat(readWord(row + 4)));
+          blocks::numberOf(readWord(row)), blocks::numberOf(readWord(row + 4)));
     codes = row + 8 + kTogether + size_t(inRow) * tensor.codeBytes;
   } else {
     stride += 1;
@@ -174,7 +174,7 @@ __global__ void dequantizeTile(CodedTensor tensor, CodeNumbers codeNumbers,
     if constexpr (hasCodedScales)
       scale = scales[at >> tensor.shift];
     else
-      scale = blocks::toFloat(*block++);
+      scale = blocks::numberOf(*block++);
     Pack<T> pack;
     decodePack<bits, Rounding, kCount>(block, at & mask, scale, numbers, pack);
     if (tensor.isAligned && at + kCount <= count) {

@@ -22,13 +22,20 @@ struct alignas(4 * count) Words {
   uint32_t at[count];
 };
 
+/// A thread's elements of a type of 1, 2 or 4 bytes.
+template <typename T>
+struct InWords {
+  static constexpr int kAll = kEach * sizeof(T) / 4;
+  static constexpr int kAtOnce = kAll < 4 ? kAll : 4;
+  static constexpr int kOfWord = 4 / sizeof(T), kBits = 8 * sizeof(T);
+};
+
 /// Elements of one thread as they are stored, which are of 1, 2 or 4 bytes: all
 /// 8 at once, or as many as there are.
 template <typename T>
 __device__ void loadAll(const T *from, int count, bool isWide, T *to) {
-  constexpr int kWords = kEach * sizeof(T) / 4,
-                kAtOnce = kWords < 4 ? kWords : 4;
-  constexpr int kOfWord = 4 / sizeof(T), kBits = 8 * sizeof(T);
+  constexpr int kWords = InWords<T>::kAll, kAtOnce = InWords<T>::kAtOnce,
+                kOfWord = InWords<T>::kOfWord, kBits = InWords<T>::kBits;
   if (isWide) {
 #pragma unroll
     for (int i = 0; i < kWords; i += kAtOnce) {
@@ -51,9 +58,8 @@ __device__ void loadAll(const T *from, int count, bool isWide, T *to) {
 
 template <typename T>
 __device__ void storeAll(const T *from, int count, bool isWide, T *to) {
-  constexpr int kWords = kEach * sizeof(T) / 4,
-                kAtOnce = kWords < 4 ? kWords : 4;
-  constexpr int kOfWord = 4 / sizeof(T), kBits = 8 * sizeof(T);
+  constexpr int kWords = InWords<T>::kAll, kAtOnce = InWords<T>::kAtOnce,
+                kOfWord = InWords<T>::kOfWord, kBits = InWords<T>::kBits;
   if (isWide) {
 #pragma unroll
     for (int i = 0; i < kWords; i += kAtOnce) {

@@ -10,7 +10,7 @@
 #define FSDP_RUNTIME_OPTIMIZE_ELEMENTS_H
 
 #include "support/BlockCodes.h"
-#include "support/HostDevice.h"
+#include "support/FloatBits.h"
 
 #include <cstdint>
 
@@ -40,28 +40,9 @@ FSDP_HOST_DEVICE inline float toScale(Form form, float greatest) {
 
 namespace element {
 
-FSDP_HOST_DEVICE inline uint32_t bitsOf(float number) {
-  return __builtin_bit_cast(uint32_t, number);
-}
-FSDP_HOST_DEVICE inline float numberOf(uint32_t bits) {
-  return __builtin_bit_cast(float, bits);
-}
-
 /// The bits of an absolute value, which order as the values do, NaNs last.
 FSDP_HOST_DEVICE inline uint32_t magnitudeOf(float number) {
   return bitsOf(number) & 0x7FFFFFFF;
-}
-
-FSDP_HOST_DEVICE inline float fromBf16(uint16_t code) {
-  return numberOf(uint32_t(code) << 16);
-}
-
-/// To nearest, ties to even; NaNs stay NaNs.
-FSDP_HOST_DEVICE inline uint16_t toBf16(float number) {
-  uint32_t bits = bitsOf(number);
-  uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
-  return static_cast<uint16_t>((bits & 0x7FFFFFFF) > 0x7F800000 ? 0x7FC0
-                                                                : rounded);
 }
 
 /// Up with the probability of what is cut off, which `random`, of 16 bits,

@@ -62,7 +62,7 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
     else if (to.scalar_type() == c10::ScalarType::BFloat16)
       dequantize(form, from, static_cast<uint16_t *>(to.mutable_data_ptr()),
                  to.numel(),
-                 [](float value) { return blocks::roundToBFloat16(value); });
+                 [](float value) { return element::toBf16(value); });
     else
       dequantize(form, from, static_cast<uint16_t *>(to.mutable_data_ptr()),
                  to.numel(),

@@ -375,7 +375,7 @@ TEST(BlockNumbers, RoundToTheNearestBFloat16) {
     for (uint32_t sign : {0u, 0x8000u}) {
       uint32_t bits = (upper | sign) << 16;
       auto round = [](uint32_t of) {
-        return blocks::roundToBFloat16(std::bit_cast<float>(of));
+        return element::toBf16(std::bit_cast<float>(of));
       };
       EXPECT_EQ(round(bits), bits >> 16);
       EXPECT_EQ(round(bits + 0x7fff), bits >> 16);
@@ -383,8 +383,8 @@ TEST(BlockNumbers, RoundToTheNearestBFloat16) {
       EXPECT_EQ(round(bits + 0x8001), (bits >> 16) + 1);
     }
   float infinity = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(blocks::roundToBFloat16(-infinity), 0xff80);
-  EXPECT_EQ(blocks::roundToBFloat16(blocks::decode(infinity, 0)), 0x7fc0);
+  EXPECT_EQ(element::toBf16(-infinity), 0xff80);
+  EXPECT_EQ(element::toBf16(blocks::decode(infinity, 0)), 0x7fc0);
   EXPECT_EQ(std::bit_cast<uint32_t>(blocks::decode(-infinity, 0)), 0x7fc00000u);
 }
 

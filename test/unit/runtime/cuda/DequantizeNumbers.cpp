@@ -62,7 +62,7 @@ std::vector<uint8_t> onHost(const BlockForm &form, const uint8_t *rows,
   dequantizeBlocks(form, rows, 0, all, wide.data());
   std::vector<uint8_t> bytes(static_cast<size_t>(elements) * dtypeBytes(dtype));
   for (size_t i = 0; i < static_cast<size_t>(elements); ++i) {
-    uint16_t half = dtype == DType::bf16 ? blocks::roundToBFloat16(wide[i])
+    uint16_t half = dtype == DType::bf16 ? element::toBf16(wide[i])
                                          : blocks::roundToHalf(wide[i]);
     if (dtype == DType::f32)
       std::memcpy(&bytes[4 * i], &wide[i], 4);
