@@ -26,8 +26,10 @@ if(TARGET fsdp-runtime)
   install(FILES ${PROJECT_BINARY_DIR}/fsdp-config.cmake
                 ${PROJECT_BINARY_DIR}/fsdp-config-version.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/fsdp)
-  foreach(header runtime/launch/Launch.h runtime/session/Session.h runtime/device/DeviceOptions.h
-      runtime/exec/MatmulLibrary.h plan/Trust.h support/Error.h support/Errors.def)
+  # They include one another and nothing else of ours (test/boundaries).
+  set(FSDP_PUBLIC_HEADERS runtime/launch/Launch.h runtime/session/Session.h runtime/states/Exported.h
+    runtime/device/DeviceOptions.h runtime/exec/MatmulLibrary.h plan/Trust.h support/Error.h support/Errors.def)
+  foreach(header ${FSDP_PUBLIC_HEADERS})
     cmake_path(GET header PARENT_PATH folder)
     install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fsdp/${folder})
   endforeach()

@@ -13,7 +13,7 @@
 #define FSDP_RUNTIME_SESSION_SESSION_H
 
 #include "runtime/device/DeviceOptions.h"
-#include "runtime/states/ExportedStates.h"
+#include "runtime/states/Exported.h"
 
 #include <cstddef>
 #include <cstdint>

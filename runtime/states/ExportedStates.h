@@ -1,10 +1,11 @@
-//===- ExportedStates.h - What of a model an export has ---------*- C++ -*-===//
+//===- ExportedStates.h - States that an export has -------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #ifndef FSDP_RUNTIME_STATES_EXPORTEDSTATES_H
 #define FSDP_RUNTIME_STATES_EXPORTEDSTATES_H
 
 #include "plan/plan_generated.h"
+#include "runtime/states/Exported.h"
 #include "runtime/states/MergedStates.h"
 
 #include <string>
@@ -15,15 +16,6 @@ namespace fsdp {
 /// Whether exports have the state: parameters, frozen ones, and buffers that
 /// are not volatile.
 bool isExported(const plan::StateT &state);
-
-/// What of a model an export has.
-enum class Exported {
-  All,     ///< of which isExported says so
-  Trained, ///< parameters that are trained, such as adapters
-  Merged,  ///< All, with adapters added to their bases: listMerged
-           ///< (MergedStates.h)
-  Averaged ///< All, with averages (Averages.h) in place of what is trained
-};
 
 /// Of which `without` has no patterns that mean all of its names: a model may
 /// hold another one, as the teacher of a distillation. Throws what listMerged

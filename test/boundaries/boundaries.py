@@ -179,6 +179,17 @@ if len(arrows) < 20:
 if cycle := find_cycle(arrows):
     fail("folders include one another in a circle: " + "; ".join(arrows[a][b] for a, b in zip(cycle, cycle[1:])))
 
+# What is installed includes, of what is ours, only what is installed, too.
+listing = (SOURCE / "cmake/FsdpInstall.cmake").read_text()
+public = re.search(r"set\(FSDP_PUBLIC_HEADERS([^)]*)\)", listing)
+public = public.group(1).split() if public else []
+if not public:
+    fail("cmake/FsdpInstall.cmake sets no FSDP_PUBLIC_HEADERS")
+for name in public:
+    for include in includes((SOURCE / name).read_text()):
+        if include.split("/")[0] in BUILT_ON and include not in public:
+            fail(f"{name} is installed and includes {include}, which is not")
+
 if not BINARIES:
     fail("no binary was named; the build says which it makes")
 for path in BINARIES:

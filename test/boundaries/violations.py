@@ -24,6 +24,7 @@ class Violations(unittest.TestCase):
         for name in ("test/a.py", "cmake/a.cmake", "cmake/a.sh"):
             self.write(name, f"# {SPDX}\n")
         self.write("support/a.h", f"// {SPDX}\n")
+        self.write("cmake/FsdpInstall.cmake", f"# {SPDX}\nset(FSDP_PUBLIC_HEADERS support/a.h)\n")
         for folder in FOLDERS:
             self.write(f"{folder}/a.cpp", f'// {SPDX}\n#include "support/a.h"\n')
         self.binary = self.root.parent / "fsdp-run"
@@ -86,6 +87,15 @@ class Violations(unittest.TestCase):
     def test_folders_side_by_side(self):
         self.write("passes/memory/a.cpp", f'// {SPDX}\n#include "passes/shard/a.h"\n')
         self.assertEqual(self.check(), "passes/memory/a.cpp includes passes/shard/a.h: passes/memory and passes/shard stand side by side\n")
+
+    def test_installed_headers_that_include_others(self):
+        self.write("support/b.h", f"// {SPDX}\n")
+        self.write("support/a.h", f'// {SPDX}\n#include "support/b.h"\n#include <vector>\n')
+        self.assertEqual(self.check(), "support/a.h is installed and includes support/b.h, which is not\n")
+        self.write("cmake/FsdpInstall.cmake", f"# {SPDX}\nset(FSDP_PUBLIC_HEADERS\n  support/a.h support/b.h)\n")
+        self.assertEqual(self.check(), "")
+        self.write("cmake/FsdpInstall.cmake", f"# {SPDX}\n")
+        self.assertEqual(self.check(), "cmake/FsdpInstall.cmake sets no FSDP_PUBLIC_HEADERS\n")
 
     def test_symbols_that_two_libraries_define(self):
         for name, text in (("fsdp-runtime", "int log, level;"), ("fsdp-cuda", "int graphs;")):
