@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "simulate/Work.h"
+#include "simulate/AttentionWork.h"
 
 #include "plan/DType.h"
 #include "plan/Instructions.h"
@@ -330,33 +331,14 @@ void Estimate::convolve(const plan::CallT &call, bool isBackward) {
 }
 
 void Estimate::attend(const plan::CallT &call, bool isBackward) {
-  std::vector<const plan::ValueT *> operands = tensors(call);
-  size_t first = isBackward ? 1 : 0;
-  if (operands.size() < first + 3)
+  std::optional<AttentionWork> found = estimateAttention(
+      program, call, baseName(plan.operators[call.op]->name), isBackward);
+  if (!found)
     return;
-  const plan::ValueT &query = *operands[first], &key = *operands[first + 1],
-                     &item = *operands[first + 2];
-  // Of the flags of these operators, is_causal is the last but for
-  // return_debug_mask.
-  std::string_view name = baseName(plan.operators[call.op]->name);
-  bool hasLogSum = !isBackward && (name.find("efficient") != name.npos ||
-                                   name.find("cudnn") != name.npos);
-  size_t number = 0;
-  bool isCausal = false;
-  for (const auto &arg : call.args)
-    if (arg->kind == ArgKind::boolean && number++ == (hasLogSum ? 1u : 0u))
-      isCausal = arg->ints[0] != 0;
-  double rows =
-      elementsOf(query) / double(std::max<int64_t>(sizeAt(query, 1), 1));
-  double columns = double(sizeAt(key, 2));
-  double width = double(sizeAt(query, 1) + sizeAt(item, 1));
-  // Two products forward, five backward (FlashAttention-2, section 3.1).
   work.kind = WorkKind::attention;
   work.isBackward = isBackward;
-  work.dtype = query.dtype;
-  work.flops = (isBackward ? 2.5 : 1) * 2 * rows * columns * width;
-  if (isCausal)
-    work.flops /= 2;
+  work.dtype = found->dtype;
+  work.flops = found->flops;
 }
 
 Estimate::Named Estimate::measure(const plan::CallT &call) const {

@@ -122,31 +122,45 @@ KernelScratch groupedProduct(Operation *op, const CudaUse &) {
 }
 
 //===----------------------------------------------------------------------===//
-// Attention: [batch, heads, sequence, width] of each head
+// Attention
 //===----------------------------------------------------------------------===//
 
 struct AttentionShape {
   int64_t heads, keyHeads; ///< of all batches
   int64_t queries, keys, width;
+  int64_t sequences = 1; ///< one behind the other in `queries`
+  bool isTold;
 
-  explicit AttentionShape(const Operands &operands) {
+  /// Operands are [batch, heads, length, width]; told flash attention's are
+  /// [batch, length, heads, width], or, with sequences one behind the other,
+  /// [positions, heads, width].
+  explicit AttentionShape(Operation *op) {
+    Operands operands(op);
     RankedTensorType query = operands["query"], key = operands["key"];
-    heads = query.getDimSize(0) * query.getDimSize(1);
-    keyHeads = key.getDimSize(0) * key.getDimSize(1);
-    queries = query.getDimSize(2);
-    keys = key.getDimSize(2);
-    width = query.getDimSize(3);
+    isTold = op->getName().getStringRef().starts_with("aten._flash_attention_");
+    int64_t rank = query.getRank(), ofHeads = isTold ? rank - 2 : 1;
+    int64_t ofLength = isTold ? rank - 3 : 2;
+    int64_t batch = rank == 4 ? query.getDimSize(0) : 1;
+    heads = batch * query.getDimSize(ofHeads);
+    keyHeads = batch * key.getDimSize(ofHeads);
+    queries = query.getDimSize(ofLength);
+    keys = key.getDimSize(ofLength);
+    width = query.getDimSize(rank - 1);
+    if (RankedTensorType bounds = operands["cum_seq_q"]; bounds && rank == 3)
+      sequences = bounds.getDimSize(0) - 1;
   }
 };
 
 /// Where few blocks have work, several share the keys of one and add up f32
-/// results (flash_api.cpp, num_splits_heuristic).
+/// results (flash_api.cpp, num_splits_heuristic); but not of sequences one
+/// behind the other.
 KernelScratch flashForward(Operation *op, const CudaUse &) {
   constexpr int64_t kQueries = 64, kMostSplits = 128;
   constexpr int64_t kBlocks = 2 * kMultiprocessors * 8 / 10;
-  AttentionShape shape{Operands(op)};
+  AttentionShape shape(op);
   int64_t keys = shape.width <= 64 ? 256 : shape.width <= 128 ? 128 : 64;
-  if (shape.heads * int64_t(divideCeil(shape.queries, kQueries)) >= kBlocks)
+  if (shape.sequences > 1 ||
+      shape.heads * int64_t(divideCeil(shape.queries, kQueries)) >= kBlocks)
     return {};
   int64_t splits = std::min<int64_t>(kMostSplits, divideCeil(shape.keys, keys));
   if (splits <= 1)
@@ -156,21 +170,29 @@ KernelScratch flashForward(Operation *op, const CudaUse &) {
 }
 
 /// The gradient of the queries in f32, once, or for each block that adds to it
-/// if the order has to be one; keys' and values' of each head where heads share
-/// them (flash_api.cpp, mha_bwd).
+/// if the order has to be one, with 128 rows more for each of sequences one
+/// behind the other; keys' and values' of each head where heads share them
+/// (flash_api.cpp, mha_bwd and mha_varlen_bwd). Output and its gradient are
+/// copied where they have gaps (attention_backward.cu), which in the other
+/// order of dims they have for the kernel alone.
 KernelScratch flashBackward(Operation *op, const CudaUse &use) {
+  constexpr int64_t kQueries = 128;
+  AttentionShape shape(op);
   Operands operands(op);
-  AttentionShape shape(operands);
-  auto rows = int64_t(alignTo(shape.queries, 128));
-  int64_t width = shape.width <= 192 ? int64_t(alignTo(shape.width, 32)) : 256;
-  int64_t copies = use.isDeterministic
-                       ? int64_t(divideCeil(kMultiprocessors,
-                                            std::max<int64_t>(shape.heads, 1)))
-                       : 1;
+  int64_t rows = shape.sequences > 1
+                     ? shape.queries + kQueries * shape.sequences
+                     : int64_t(alignTo(shape.queries, kQueries));
+  int64_t width = int64_t(alignTo(shape.width, shape.width <= 128 ? 32 : 64));
+  int64_t blocks = std::max<int64_t>(shape.heads * shape.sequences, 1);
+  int64_t copies =
+      use.isDeterministic ? int64_t(divideCeil(kMultiprocessors, blocks)) : 1;
   int64_t bytes = shape.heads * rows * kFloat * (copies * width + 1);
   if (shape.keyHeads != shape.heads)
     bytes += 2 * shape.heads * shape.keys * shape.width *
              aten::getElementBytes(operands["key"].getElementType());
+  if (shape.isTold)
+    for (StringRef name : {"grad_out", "out"})
+      bytes += aten::isContiguous(operands[name]) ? 0 : bytesOf(operands[name]);
   return {bytes};
 }
 
@@ -180,7 +202,7 @@ KernelScratch cudnnForward(Operation *, const CudaUse &) {
   return {0, /*isBounded=*/false};
 }
 KernelScratch cudnnBackward(Operation *op, const CudaUse &) {
-  AttentionShape shape{Operands(op)};
+  AttentionShape shape(op);
   return {shape.heads * shape.queries * (shape.width + 1) * kFloat,
           /*isBounded=*/false};
 }
@@ -346,6 +368,8 @@ using Rule = KernelScratch (*)(Operation *, const CudaUse &);
 
 /// One for each operator with CudaScratchRule, in the order of their names.
 constexpr std::pair<StringLiteral, Rule> kRules[] = {
+    {"_flash_attention_backward", flashBackward},
+    {"_flash_attention_forward", flashForward},
     {"_foreach_norm", foreachNorm},
     {"_fused_rms_norm", norm},
     {"_fused_rms_norm_backward", normBackward},

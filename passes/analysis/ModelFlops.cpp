@@ -69,6 +69,19 @@ static double countAttention(Operation &op, unsigned query) {
   return 2 * scores * static_cast<double>(lastOf(q) + lastOf(v));
 }
 
+/// The same of operands [batch, length, heads, width] or [positions, heads,
+/// width]: of all keys of a row, whichever are seen.
+static double countFlash(Operation &op, unsigned query) {
+  RankedTensorType q = operandOf(op, query), v = operandOf(op, query + 2);
+  auto keys = op.getAttrOfType<IntegerAttr>("max_k");
+  if (!q || !v || !keys || q.getRank() < 3)
+    return 0;
+  double scores = elementsOf(q) /
+                  static_cast<double>(std::max<int64_t>(lastOf(q), 1)) *
+                  static_cast<double>(keys.getInt());
+  return 2 * scores * static_cast<double>(lastOf(q) + lastOf(v));
+}
+
 static double countFlops(Operation &op) {
   StringRef name = op.getName().getStringRef();
   if (!name.consume_front("aten."))
@@ -76,6 +89,9 @@ static double countFlops(Operation &op) {
   if (name.starts_with("_scaled_dot_product_"))
     return name.contains("backward") ? 2 * countAttention(op, 1)
                                      : countAttention(op, 0);
+  if (name.starts_with("_flash_attention_"))
+    return name.contains("backward") ? 2 * countFlash(op, 1)
+                                     : countFlash(op, 0);
   if (name == "convolution_backward") {
     double flops = 0;
     for (unsigned i : {0u, 1u})

@@ -83,6 +83,8 @@ static const llvm::StringMap<Family> &getFamilies() {
          "_scaled_dot_product_efficient_attention_backward",
          "_scaled_dot_product_cudnn_attention",
          "_scaled_dot_product_cudnn_attention_backward"});
+    add(cuts::addToldAttention,
+        {"_flash_attention_forward", "_flash_attention_backward"});
     add(cuts::addReductions,
         {"sum", "sum.dim_IntList", "mean", "mean.dim", "amax", "amin",
          "any.dim", "all.dim", "argmax", "argmin", "logsumexp", "prod.dim_int",

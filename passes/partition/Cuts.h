@@ -102,6 +102,10 @@ void addReshapes(const WholeOp &op, const Pieces &pieces,
 void addBlocks(const WholeOp &op, const Pieces &pieces, std::vector<Cut> &cuts);
 void addJoins(const WholeOp &op, std::vector<Cut> &cuts);
 void addProducts(const WholeOp &op, std::vector<Cut> &cuts);
+/// The same of operands [batch, length, heads, width] or [positions, heads,
+/// width], of which kernels are told what is seen.
+void addToldAttention(const WholeOp &op, const Pieces &pieces,
+                      std::vector<Cut> &cuts);
 void addAttention(const WholeOp &op, const Pieces &pieces,
                   std::vector<Cut> &cuts);
 void addReductions(const WholeOp &op, std::vector<Cut> &cuts);

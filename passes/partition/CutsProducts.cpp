@@ -156,3 +156,33 @@ void cuts::addAttention(const WholeOp &op, const Pieces &pieces,
   }
   addQueries(op, pieces, cuts);
 }
+
+void cuts::addToldAttention(const WholeOp &op, const Pieces &,
+                            std::vector<Cut> &cuts) {
+  auto dropout = dyn_cast_or_null<FloatAttr>(op.getStatic("dropout_p"));
+  if (dropout && dropout.getValueAsDouble() != 0)
+    return;
+  bool isBackward = op.getName().ends_with("_backward");
+  SmallVector<StringRef> names = op.getOperandNames();
+  int64_t rank = op.operands[isBackward ? 1 : 0].getRank();
+  auto add = [&](int64_t dim, int64_t ofSums) {
+    Cut cut = whole(op);
+    for (auto [i, name] : llvm::enumerate(names)) {
+      if (llvm::is_contained({"query", "key", "value", "grad_out", "out"},
+                             name))
+        cut.operands[i] = dim;
+      else if (name == "logsumexp")
+        cut.operands[i] = ofSums;
+    }
+    for (size_t i = 0; i < op.results.size(); ++i)
+      if (i < (isBackward ? 3u : 1u))
+        cut.results[i] = dim;
+      else if (i == 1)
+        cut.results[i] = ofSums;
+    cuts.push_back(cut);
+  };
+  // Batches; sequences one behind the other are no parts of equal lengths.
+  if (rank == 4)
+    add(0, 0);
+  add(rank - 2, rank == 4 ? 1 : 0);
+}

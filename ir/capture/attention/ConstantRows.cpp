@@ -29,7 +29,7 @@ Tensor ConstantValues::getRows(ValueId value, const Tensor &rows) {
     meta::Plainly plainly;
     return sizes.size() > 1 ? dense.index_select(-2, rows) : dense;
   }
-  const Node *node = producers.find(value);
+  const Node *node = findProducer(value);
   if (!node || !isConstant(value))
     return {};
   return computeRows(*node, value, rows);

@@ -39,6 +39,8 @@ const std::unordered_set<std::string_view> fillsOfArgument = {
 
 /// Of a tensor that no operator makes.
 Tensor ConstantValues::findData(ValueId value) {
+  if (auto it = assumed.find(value); it != assumed.end())
+    return it->second;
   auto it =
       std::ranges::find(graph.constants, value, &capture::Constant::value);
   if (it != graph.constants.end())
@@ -91,7 +93,7 @@ bool ConstantValues::isConstant(ValueId value) {
     return true;
   if (auto it = constant.find(value); it != constant.end())
     return it->second;
-  const Node *node = producers.find(value);
+  const Node *node = findProducer(value);
   bool found = false;
   if (node)
     found = findFill(*node) ||
@@ -164,7 +166,7 @@ Tensor ConstantValues::getWhole(ValueId value) {
   if (auto it = whole.find(value); it != whole.end())
     return it->second;
   Tensor found;
-  if (const Node *node = producers.find(value)) {
+  if (const Node *node = findProducer(value)) {
     if (std::optional<Tensor> number = findFill(*node)) {
       meta::Plainly plainly;
       found = number->expand(graph.values[value].sizes);
@@ -240,7 +242,7 @@ std::optional<Steps> ConstantValues::sliceSteps(const Node &node, ValueId value,
 }
 
 std::optional<Steps> ConstantValues::computeSteps(ValueId value) {
-  const Node *node = producers.find(value);
+  const Node *node = findProducer(value);
   if (!node)
     return std::nullopt;
   const std::vector<int64_t> &sizes = graph.values[value].sizes;

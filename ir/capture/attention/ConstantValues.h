@@ -27,6 +27,12 @@ public:
   /// taken to be constant.
   bool hasReadChanged(const capture::JointGraph &complete) const;
 
+  /// From here on the value counts as constant, and is `data`. Before anything
+  /// is asked for.
+  void assume(capture::ValueId value, const at::Tensor &data) {
+    assumed[value] = data;
+  }
+
   bool isConstant(capture::ValueId value);
 
   /// The tensor, on the CPU; undefined if it is not constant or too large.
@@ -44,6 +50,10 @@ private:
   using Node = capture::Node;
 
   at::Tensor findData(ValueId value);
+  /// The operator that makes it; null for what is given.
+  const Node *findProducer(ValueId value) {
+    return assumed.contains(value) ? nullptr : producers.find(value);
+  }
   bool isSmall(ValueId value) const;
   std::optional<at::Tensor> findFill(const Node &node) const;
   at::Tensor call(const Node &node, ValueId result,
@@ -76,6 +86,7 @@ private:
   int64_t most;
   bool readsStates;
   Producers producers;
+  std::unordered_map<ValueId, at::Tensor> assumed;
   std::unordered_map<ValueId, bool> constant;
   std::unordered_map<ValueId, at::Tensor> whole;
   std::unordered_map<ValueId, at::Tensor> ofFile; ///< undefined: not fixed

@@ -120,8 +120,16 @@ MaskReading attention::classify(const Steps &mask, int64_t queries,
   return {nameForm(begin, end, keys), begin, end};
 }
 
-/// All rows, or some by chance, the first and the last among them.
-static Tensor chooseRows(int64_t rows, int64_t columns) {
+MaskReading attention::intersect(const MaskReading &a, const MaskReading &b,
+                                 int64_t keys) {
+  Tensor begin = at::maximum(a.begin, b.begin);
+  Tensor end = at::minimum(a.end, b.end);
+  if ((begin >= end).any().item<bool>())
+    return {};
+  return {nameForm(begin, end, keys), begin, end};
+}
+
+Tensor attention::chooseRows(int64_t rows, int64_t columns) {
   int64_t most = std::max<int64_t>(
       2, std::min(kCompared, kMostCompared / std::max<int64_t>(columns, 1)));
   if (rows <= most)

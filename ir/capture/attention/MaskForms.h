@@ -37,6 +37,15 @@ meta::MaskReading classify(const Steps &mask, int64_t queries, int64_t keys);
 meta::MaskReading readMask(ConstantValues &values, capture::ValueId mask,
                            int64_t queries, int64_t keys);
 
+/// What two masks say together, where a key has to be seen under both; Unknown
+/// if a query then sees none.
+meta::MaskReading intersect(const meta::MaskReading &a,
+                            const meta::MaskReading &b, int64_t keys);
+
+/// Numbers of rows to compare, of so many: all, or some by chance, the first
+/// and the last among them.
+at::Tensor chooseRows(int64_t rows, int64_t columns);
+
 } // namespace fsdp::attention
 
 #endif // FSDP_IR_CAPTURE_ATTENTION_MASKFORMS_H

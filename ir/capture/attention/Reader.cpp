@@ -2,13 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/capture/attention/Reader.h"
+#include "ir/capture/attention/Documents.h"
 #include "ir/capture/attention/MaskForms.h"
 #include "ir/capture/attention/SharedHeads.h"
 #include "ir/capture/meta/BlockAttention.h"
 #include "ir/capture/meta/Plainly.h"
 
+#include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
 
 using namespace fsdp;
 using namespace fsdp::attention;
@@ -36,6 +39,46 @@ MaskReading Reader::read(const at::Tensor &mask, int64_t queries,
               meta::chooseBlocks(reading, keys));
   }
   return reading;
+}
+
+std::optional<meta::DocumentReading>
+Reader::readDocuments(const at::Tensor &mask, const MaskReading &reading,
+                      int64_t batch, int64_t length) {
+  if (mask.requires_grad() || request.cutsSequences)
+    return std::nullopt;
+  capture::ValueId value = capture.getRecorder().lookup(mask);
+  auto [it, isNew] = documents.try_emplace({value, batch, length});
+  if (isNew)
+    it->second = makeDocuments(value, reading, batch, length);
+  return it->second;
+}
+
+std::optional<meta::DocumentReading>
+Reader::makeDocuments(capture::ValueId mask, const MaskReading &reading,
+                      int64_t batch, int64_t length) {
+  std::optional<FixedDocuments> fixed;
+  std::optional<Documents> found;
+  {
+    meta::Plainly plainly;
+    if (reading.form != MaskForm::Unknown)
+      fixed = findFixedDocuments(reading);
+    else
+      found = findDocuments(capture.getGraph(), values, mask, batch, length);
+  }
+  if (fixed)
+    return meta::DocumentReading{
+        makeFixedBounds(*fixed, batch),
+        {fixed->isCausal ? MaskForm::Causal : MaskForm::All, {}, {}}};
+  if (!found)
+    return std::nullopt;
+  at::Tensor &known = bounds[{found->ids, batch}];
+  if (!known.defined()) {
+    at::Tensor ids = at::functionalization::impl::to_functional_tensor(
+        capture.getRecorder().getMeta(found->ids));
+    known = makeBounds(ids.expand({batch, length}),
+                       batch * request.countDocuments(length));
+  }
+  return meta::DocumentReading{known, found->within};
 }
 
 void Reader::note(const meta::AttentionCall &call) {

@@ -33,6 +33,9 @@ public:
 
   meta::MaskReading read(const at::Tensor &mask, int64_t queries,
                          int64_t keys) override;
+  std::optional<meta::DocumentReading>
+  readDocuments(const at::Tensor &mask, const meta::MaskReading &reading,
+                int64_t batch, int64_t length) override;
   void note(const meta::AttentionCall &call) override;
   at::Tensor getAdded(const at::Tensor &mask, at::ScalarType dtype,
                       double masked) override;
@@ -44,6 +47,11 @@ public:
   bool sharesSequences() const override { return request.cutsSequences; }
 
 private:
+  /// As `readDocuments`.
+  std::optional<meta::DocumentReading>
+  makeDocuments(capture::ValueId mask, const meta::MaskReading &reading,
+                int64_t batch, int64_t length);
+
   static constexpr int64_t kMostElements = int64_t(1) << 22;
 
   capture::JointCapture &capture;
@@ -53,9 +61,14 @@ private:
   // One mask for all layers is read, and made, once.
   std::map<std::tuple<capture::ValueId, int64_t, int64_t>, meta::MaskReading>
       readings;
+  std::map<std::tuple<capture::ValueId, int64_t, int64_t>,
+           std::optional<meta::DocumentReading>>
+      documents;
   std::map<std::tuple<capture::ValueId, at::ScalarType, double>, at::Tensor>
       added;
   std::map<std::vector<int64_t>, at::Tensor> ranges; ///< begins, ends, keys
+  std::map<std::tuple<capture::ValueId, int64_t>, at::Tensor>
+      bounds; ///< ids, rows
 };
 
 } // namespace fsdp::attention

@@ -107,6 +107,7 @@ void Simplifier::useScalars(Node &node) {
 }
 
 const std::unordered_set<std::string_view> attentionBackwards = {
+    "aten::_flash_attention_backward",
     "aten::_scaled_dot_product_cudnn_attention_backward",
     "aten::_scaled_dot_product_efficient_attention_backward",
     "aten::_scaled_dot_product_flash_attention_backward"};
@@ -125,10 +126,12 @@ void Simplifier::forgetSeeds(Node &node) {
   };
   if (at("dropout_p").value.toDouble() != 0)
     return;
-  for (const char *name : {"philox_seed", "philox_offset"})
-    for (ValueId &seed : at(name).tensors)
-      if (seed != kNoValue)
-        seed = getNoSeed(graph.values[seed]);
+  for (const char *name :
+       {"philox_seed", "philox_offset", "rng_state", "unused"})
+    if (schema.argumentIndexWithName(name))
+      for (ValueId &seed : at(name).tensors)
+        if (seed != kNoValue)
+          seed = getNoSeed(graph.values[seed]);
 }
 
 /// What stands for one of the type that nobody reads.

@@ -15,6 +15,7 @@
 #include "ir/capture/meta/AttentionChoice.h"
 #include "ir/capture/meta/AttentionReader.h"
 #include "ir/capture/meta/BlockAttention.h"
+#include "ir/capture/meta/FlashAttention.h"
 #include "ir/capture/meta/Shapes.h"
 #include "ir/capture/meta/TargetScope.h"
 
@@ -46,11 +47,6 @@ additiveMask(const OptionalTensor &mask, at::ScalarType dtype,
   AttentionReader *reader = getAttentionReader();
   return reader ? reader->getAdded(*mask, dtype, masked)
                 : makeAdded(*mask, dtype, masked);
-}
-
-static Tensor padLastDim(const Tensor &tensor, int64_t multiple) {
-  int64_t rest = tensor.size(-1) % multiple;
-  return rest ? at::constant_pad_nd(tensor, {0, multiple - rest}) : tensor;
 }
 
 /// The CUDA kernel takes head sizes that are multiples of 8.
@@ -245,6 +241,31 @@ static Tensor attendInBlocks(AttentionReader &reader,
                       });
 }
 
+/// By the kernel that can be told what the mask says; undefined where none can.
+static Tensor attendTold(AttentionReader &reader,
+                         const sdp::sdp_params &original,
+                         const MaskReading &mask, std::optional<double> scale,
+                         AttentionCall &became) {
+  sdp::sdp_params call = shareHeads(original);
+  if (!takesToldMask(getTarget(), call))
+    return {};
+  MaskReading within = mask;
+  Tensor bounds;
+  if (mask.form == MaskForm::Unknown || mask.form == MaskForm::Ranges) {
+    std::optional<DocumentReading> documents = reader.readDocuments(
+        *original.attn_mask, mask, call.query.size(0), call.query.size(2));
+    if (!documents)
+      return {};
+    within = documents->within;
+    bounds = documents->bounds;
+  } else if (mask.form != MaskForm::Window) {
+    return {};
+  }
+  became = describe(call, at::SDPBackend::flash_attention,
+                    bounds.defined() ? MaskForm::Documents : mask.form);
+  return attendToldMask(call, within, bounds, scale);
+}
+
 static Tensor attention(const Tensor &query, const Tensor &key,
                         const Tensor &value, const OptionalTensor &mask,
                         double dropout, bool causal,
@@ -263,7 +284,9 @@ static Tensor attention(const Tensor &query, const Tensor &key,
       call.is_causal = reading.form == MaskForm::Causal;
       form = reading.form;
     } else {
-      output = attendInBlocks(*reader, call, reading, scale, became);
+      output = attendTold(*reader, call, reading, scale, became);
+      if (!output.defined())
+        output = attendInBlocks(*reader, call, reading, scale, became);
     }
   }
   if (!output.defined())

@@ -86,7 +86,9 @@ bool hasFlashBackward(const Target &target, const sdp_params &call) {
   return dim <= 192 || (dim > 224 && call.dropout == 0);
 }
 
-bool takesFlash(const Target &target, const sdp_params &call) {
+} // namespace
+
+bool meta::takesFlash(const Target &target, const sdp_params &call) {
   return sdp::check_tensor_shapes(call, false) &&
          sdp::check_for_attn_mask(call, false) && hasFlashHeadDims(call) &&
          target.isBetween(80, 121) && hasFlashBackward(target, call) &&
@@ -96,6 +98,8 @@ bool takesFlash(const Target &target, const sdp_params &call) {
          sdp::check_nonzero_sequence_lengths_dense(call, false) &&
          sdp::check_last_dim_stride_equals_1_dense<true>(call, false);
 }
+
+namespace {
 
 //===----------------------------------------------------------------------===//
 // Memory-efficient attention

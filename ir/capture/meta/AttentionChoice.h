@@ -19,6 +19,9 @@ at::SDPBackend chooseAttention(const Target &target,
                                const sdp::sdp_params &arguments,
                                std::optional<double> scale);
 
+/// Whether flash attention takes the call on `target`, a GPU.
+bool takesFlash(const Target &target, const sdp::sdp_params &arguments);
+
 } // namespace fsdp::meta
 
 #endif // FSDP_IR_CAPTURE_META_ATTENTIONCHOICE_H

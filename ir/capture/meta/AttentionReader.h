@@ -17,8 +17,8 @@ namespace fsdp::meta {
 
 using at::Tensor;
 
-/// Which keys each query sees, where that depends on no data and is one range
-/// of keys for each query.
+/// Which keys each query sees, where that is one range of keys for each query
+/// and, but for documents, depends on no data.
 enum class MaskForm : uint8_t {
   Unknown, ///< depends on data, or is no such
   All,     ///< all
@@ -27,6 +27,9 @@ enum class MaskForm : uint8_t {
   Prefix,  ///< causal, and all see the first ones
   Chunks,  ///< causal within chunks of one length
   Ranges,  ///< any others: documents of fixed lengths, say
+  /// Those of its own document, in rows of several one behind the other; where
+  /// they begin, data may say.
+  Documents,
 };
 
 struct AttentionBlock;
@@ -54,6 +57,16 @@ struct MaskReading {
   std::shared_ptr<const std::vector<AttentionBlock>> blocks;
 };
 
+/// Documents in rows laid one behind the other, of which each query sees keys
+/// of its own.
+struct DocumentReading {
+  /// [documents + 1], i32: where each begins, and the end of all; there may be
+  /// fewer, the rest of which are empty.
+  Tensor bounds;
+  /// What else the mask says, of a document: All, Causal or Window.
+  MaskReading within;
+};
+
 /// Knows how the operands of attention were made.
 class AttentionReader {
 public:
@@ -63,6 +76,13 @@ public:
   /// to [..., queries, keys].
   virtual MaskReading read(const Tensor &mask, int64_t queries,
                            int64_t keys) = 0;
+
+  /// The same of a mask that keeps documents apart, for attention of `length`
+  /// positions with themselves in `batch` rows; nothing for others. `reading`
+  /// is what `read` said of it.
+  virtual std::optional<DocumentReading>
+  readDocuments(const Tensor &mask, const MaskReading &reading, int64_t batch,
+                int64_t length) = 0;
 
   /// Notes what a call became.
   virtual void note(const AttentionCall &call) = 0;

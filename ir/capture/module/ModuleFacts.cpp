@@ -56,6 +56,8 @@ static StringRef nameOf(meta::MaskForm form) {
     return "chunks";
   case meta::MaskForm::Ranges:
     return "ranges";
+  case meta::MaskForm::Documents:
+    return "documents";
   case meta::MaskForm::Unknown:
     return "tensor";
   }

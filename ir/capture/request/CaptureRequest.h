@@ -7,6 +7,7 @@
 #include "ir/capture/request/Adapter.h"
 #include "ir/capture/request/Precision.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -42,6 +43,9 @@ struct CaptureRequest {
   /// Whether ranks will have parts of sequences each: attention then stays one
   /// call.
   bool cutsSequences = false;
+  /// Documents that a row of a batch may hold, where kernels are told where
+  /// they begin; 0: as many as `countDocuments` says.
+  int64_t documentsPerRow = 0;
   /// Ranks that share out the heads of attention.
   int64_t headParts = 1;
   /// The loss is multiplied by the share of labels that count, which is an
@@ -52,6 +56,13 @@ struct CaptureRequest {
   /// First value of what the loss is multiplied by before it is differentiated;
   /// absent: by nothing.
   std::optional<double> lossScale;
+
+  /// Of rows of so many positions: those of 128 on average, and eight of short
+  /// rows.
+  int64_t countDocuments(int64_t length) const {
+    return documentsPerRow ? documentsPerRow
+                           : std::max<int64_t>((length + 127) / 128, 8);
+  }
 };
 
 /// A tensor that the model returns, as --explain shows it.

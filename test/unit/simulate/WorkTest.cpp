@@ -140,6 +140,69 @@ TEST(Work, countsAttention) {
   EXPECT_EQ(efficient.flops, 2 * product);
 }
 
+/// Of flash attention that is told what is seen: [positions, heads, width]
+/// with `bounds`, or [batch, length, heads, width].
+Work told(Calls &calls, std::vector<int64_t> query, std::vector<int64_t> key,
+          std::optional<int64_t> bounds, bool isCausal,
+          std::optional<int64_t> left, std::optional<int64_t> right,
+          bool isBackward = false) {
+  std::vector<std::unique_ptr<ArgT>> args;
+  auto add = [&](const std::vector<int64_t> &shape) {
+    args.push_back(Calls::arg(ArgKind::tensor, {calls.tensor(shape)}));
+  };
+  auto number = [&](std::optional<int64_t> value) {
+    args.push_back(value ? Calls::arg(ArgKind::integer, {}, {*value})
+                         : Calls::arg(ArgKind::none));
+  };
+  if (isBackward)
+    add(query);
+  add(query);
+  add(key);
+  add(key);
+  if (isBackward) {
+    add(query); // output
+    add({1});   // sums
+  }
+  for (int i = 0; i < 2; ++i)
+    if (bounds)
+      add({*bounds});
+    else
+      args.push_back(Calls::arg(ArgKind::tensor, {-1}));
+  number(8192);
+  number(8192);
+  args.push_back(Calls::arg(ArgKind::number));
+  args.push_back(Calls::arg(ArgKind::boolean, {}, {isCausal}));
+  if (isBackward) {
+    add({2});
+    add({});
+  } else {
+    args.push_back(Calls::arg(ArgKind::boolean, {}, {0}));
+  }
+  args.push_back(Calls::arg(ArgKind::number));
+  number(left);
+  number(right);
+  return calls.callWith(isBackward ? "_flash_attention_backward"
+                                   : "_flash_attention_forward",
+                        std::move(args), {calls.tensor(query)});
+}
+
+TEST(Work, countsWhatToldAttentionSees) {
+  Calls calls;
+  // Four documents of a quarter each of which there may be eight.
+  Work documents = told(calls, {1024, 8, 64}, {1024, 2, 64}, 9, true, {}, {});
+  EXPECT_EQ(documents.kind, WorkKind::attention);
+  EXPECT_EQ(documents.flops, 2 * 2.0 * 8 * 4 * (256.0 * 256 / 2) * 64);
+  Work backward =
+      told(calls, {1024, 8, 64}, {1024, 2, 64}, 9, true, {}, {}, true);
+  EXPECT_EQ(backward.flops, 2.5 * documents.flops);
+  EXPECT_TRUE(backward.isBackward);
+  // Of 8 positions those up to 2 to the left: 1 + 2 + 6 * 3.
+  Work window = told(calls, {2, 8, 4, 16}, {2, 8, 4, 16}, {}, false, 2, 0);
+  EXPECT_EQ(window.flops, 2 * 2.0 * (2 * 4) * 21 * 16);
+  Work wide = told(calls, {2, 8, 4, 16}, {2, 8, 4, 16}, {}, false, 100, {});
+  EXPECT_EQ(wide.flops, 2 * 2.0 * (2 * 4) * 64 * 16);
+}
+
 TEST(Work, countsConvolutions) {
   Calls calls;
   Work work =

@@ -49,10 +49,24 @@ CaptureOptions fsdp::getCaptureOptions(const CommandLine &line,
     options.request.precision = config->precision;
     options.request.cutsSequences = config->cp > 1;
     options.request.headParts = config->tp;
+    options.request.documentsPerRow = config->documentsPerRow.value_or(0);
     if (config->lossScale)
       options.request.lossScale = config->lossScale->init;
   }
   return options;
+}
+
+/// Of attention that is told where documents begin, and nothing else.
+static std::optional<int64_t> countDocumentsPerRow(Operation *op) {
+  auto length = op->getAttrOfType<IntegerAttr>("max_q");
+  if (op->getName().getStringRef() != "aten._flash_attention_forward" ||
+      !length || length.getInt() == 0)
+    return std::nullopt;
+  auto query = dyn_cast<RankedTensorType>(op->getOperand(0).getType());
+  auto bounds = dyn_cast<RankedTensorType>(op->getOperand(3).getType());
+  if (!query || !bounds || query.getRank() != 3)
+    return std::nullopt;
+  return (bounds.getDimSize(0) - 1) * length.getInt() / query.getDimSize(0);
 }
 
 /// What the captured loss is multiplied by at first.
@@ -102,6 +116,19 @@ OwningOpRef<ModuleOp> fsdp::readProgram(MLIRContext &context,
                         "' was captured with cuDNN's attention, whose bits "
                         "differ from run to run, but the config asks for "
                         "deterministic; compile it from the model file");
+    });
+  if (config && config->documentsPerRow)
+    module->walk([&](Operation *op) {
+      std::optional<int64_t> documents = countDocumentsPerRow(op);
+      if (documents && *documents != *config->documentsPerRow)
+        throw Error(ErrorId::ConfigNotSupported,
+                    "'" + name + "' was captured for rows of at most " +
+                        std::to_string(*documents) +
+                        " documents, but the config asks for " +
+                        "documents_per_row: " +
+                        std::to_string(*config->documentsPerRow) +
+                        ", which only capture applies; compile it from the "
+                        "model file");
     });
   if (config && !config->precision.isEmpty() &&
       getPrecision(*module).describe() != config->precision.describe()) {

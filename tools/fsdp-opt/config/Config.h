@@ -323,8 +323,10 @@ struct Config {
   std::optional<plan::ValidationT> validation; ///< absent: none
   std::optional<LossScaleConfig> lossScale; ///< absent: the loss is not scaled
   std::optional<EmaConfig> ema;             ///< absent: nothing is averaged
-  NormsConfig norms;       ///< that steps report by parameter or module
-  double noiseAlpha = 0;   ///< NEFTune's; 0: none
+  NormsConfig norms;     ///< that steps report by parameter or module
+  double noiseAlpha = 0; ///< NEFTune's; 0: none
+  /// Documents that a row may hold; absent: CaptureRequest's number.
+  std::optional<int64_t> documentsPerRow;
   bool weighsLoss = false; ///< a step's loss is the mean over its labels
   bool acceptLostGradients = false; ///< of backwards that the export dropped
   double gradNormType = 2;          ///< 1, 2 or infinity

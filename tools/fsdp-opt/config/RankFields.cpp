@@ -129,6 +129,14 @@ static std::vector<Field<Config>> getTargetFields() {
       {"fp16_accumulation", allow<&plan::ArithmeticT::fp16_accumulation>,
        "with `device: cuda`: float16 products may be added up in float16 "
        "altogether"},
+      {"documents_per_row",
+       &Config::documentsPerRow,
+       between(1, 1 << 20),
+       "with `device: cuda`: the most documents that a row of a batch holds, "
+       "where attention keeps them apart and its kernel is told where they "
+       "begin; a row with more ends the run "
+       "([Gpus.md](Gpus.md#documents-in-rows-and-windows))",
+       {.absent = "one for 128 positions, 8 at least"}},
       {"deterministic", allow<&plan::ArithmeticT::deterministic>,
        "with `device: cuda`: LibTorch and its libraries take kernels that give "
        "the same bits in each run, where they have any; slower "

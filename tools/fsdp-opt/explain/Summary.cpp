@@ -187,6 +187,8 @@ std::string fsdp::describeMask(llvm::StringRef form) {
                      "multiplied"},
           {"chunks", "is causal in chunks: keys of others are not multiplied"},
           {"ranges", "lets ranges be seen: keys outside are not multiplied"},
+          {"documents", "keeps documents of a row apart: others' keys are not "
+                        "multiplied"},
           {"tensor", "stays a tensor: it depends on data, or is none of the "
                      "forms that are known"},
           {"none", "there is none"},

@@ -47,7 +47,10 @@ fsdp::capture::replay(const JointGraph &graph,
                                                   : argument.value);
       } else if (argument.kind == Argument::Kind::Tensor) {
         at::Tensor tensor = get(argument.tensors[0]);
-        stack.push_back(tensor.defined() ? c10::IValue(tensor) : c10::IValue());
+        // Of none an undefined tensor, where the schema asks for one.
+        bool isAsked = schema[i].type()->kind() == c10::TypeKind::TensorType;
+        stack.push_back(tensor.defined() || isAsked ? c10::IValue(tensor)
+                                                    : c10::IValue());
       } else if (holes) {
         c10::List<std::optional<at::Tensor>> list;
         for (ValueId id : argument.tensors)

@@ -193,6 +193,33 @@ TEST_F(CudaProgram, FlashAttentionsBackwardAddsUpInF32) {
   EXPECT_EQ(backward("2", false), rows * 4 * (64 + 1) + 2 * rows * 64 * 2);
 }
 
+TEST_F(CudaProgram, ToldFlashAttentionHasRowsBetweenDocuments) {
+  const std::string q = "tensor<512x8x64xbf16>", k = "tensor<512x2x64xbf16>",
+                    l = "tensor<8x512xf32>", b = "tensor<5xi32>",
+                    n = "tensor<2xui64>", e = "tensor<ui64>";
+  int64_t backward = scratch(
+      "%q: " + q + ", %k: " + k + ", %l: " + l + ", %b: " + b + ", %s: " + n +
+          ", %e: " + e,
+      "%0, %1, %2 = aten._flash_attention_backward(%q, %q, %k, %k, %q, %l, "
+      "%b, %b, %s, %e, max_q = 512, max_k = 512, dropout_p = 0.0, is_causal = "
+      "true) : (" +
+          q + ", " + q + ", " + k + ", " + k + ", " + q + ", " + l + ", " + b +
+          ", " + b + ", " + n + ", " + e + ") -> (" + q + ", " + k + ", " + k +
+          ")");
+  EXPECT_EQ(backward,
+            int64_t(8) * (512 + 4 * 128) * 4 * (64 + 1) + 2 * 512 * 8 * 64 * 2);
+  // Rows of a batch are whole blocks; heads stand behind positions.
+  const std::string r = "tensor<2x500x4x64xbf16>", m = "tensor<2x4x500xf32>";
+  int64_t window = scratch(
+      "%q: " + r + ", %l: " + m + ", %s: " + n + ", %e: " + e,
+      "%0, %1, %2 = aten._flash_attention_backward(%q, %q, %q, %q, %q, %l, "
+      "none, none, %s, %e, max_q = 500, max_k = 500, dropout_p = 0.0, "
+      "is_causal = false, window_size_left = 63, window_size_right = 0) : (" +
+          r + ", " + r + ", " + r + ", " + r + ", " + r + ", " + m + ", " + n +
+          ", " + e + ") -> (" + r + ", " + r + ", " + r + ")");
+  EXPECT_EQ(window, int64_t(2) * 4 * 512 * 4 * (64 + 1));
+}
+
 TEST_F(CudaProgram, ProductsCopyWhatCublasDoesNotTake) {
   auto product = [&](const std::string &strides) {
     std::string a = "tensor<8x16xf32" + strides + ">";

@@ -18,6 +18,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/rand.h>
@@ -48,8 +49,12 @@ void PrintTo(const Case &each, std::ostream *out) { *out << each.name; }
 at::ScalarType toDtype(Type type) {
   if (type.isF32())
     return at::kFloat;
+  if (type.isBF16())
+    return at::kBFloat16;
   if (type.isInteger(1))
     return at::kBool;
+  if (type.isSignlessInteger(32))
+    return at::kInt;
   if (type.isInteger(16))
     return at::kShort;
   if (isa<ComplexType>(type))
@@ -88,7 +93,7 @@ protected:
     at::Tensor tensor = at::empty_strided(
         std::vector<int64_t>(type.getShape()), aten::getStrides(type),
         at::TensorOptions(toDtype(type.getElementType())));
-    if (type.getElementType().isF32())
+    if (isa<FloatType>(type.getElementType()))
       tensor.copy_(at::rand(tensor.sizes()) + 0.5);
     else if (type.getElementType().isInteger(1))
       tensor.copy_(at::randint(0, 2, tensor.sizes()));
@@ -261,6 +266,11 @@ protected:
     std::vector<at::Tensor> operands;
     for (RankedTensorType type : op.operands)
       operands.push_back(makeTensor(type));
+    // Sequences one behind the other, as many as there are, some of none.
+    for (auto [name, bounds] : llvm::zip(op.getOperandNames(), operands))
+      if (name.starts_with("cum_seq"))
+        bounds.copy_(
+            (at::arange(bounds.numel()) * 2).clamp_max(operands[0].size(0)));
     std::vector<at::Tensor> whole =
         runOperator(op.getName().str(), bind(operands), bind(op.property));
     std::vector<std::vector<at::Tensor>> parts, results(whole.size());
@@ -486,6 +496,28 @@ const Case kCases[] = {
      ": (tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, "
      "tensor<2x1x6x6xf32>) -> (tensor<2x4x6x8xf32>, tensor<2x4x6xf32>)",
      "0 0 0 0 -> 0 0; 1 1 1 w -> 1 1"},
+    {"ToldAttentionOfDocuments",
+     "%0:5 = aten._flash_attention_forward(%a, %b, %c, %d, %e, max_q = 6, "
+     "max_k = 6, dropout_p = 0.0, is_causal = true, return_debug_mask = false) "
+     ": (tensor<12x4x8xbf16>, tensor<12x4x8xbf16>, tensor<12x4x8xbf16>, "
+     "tensor<9xi32>, tensor<9xi32>) -> (tensor<12x4x8xbf16>, "
+     "tensor<4x12xf32>, tensor<2xui64>, tensor<ui64>, tensor<0xbf16>)",
+     "1 1 1 w w -> 1 0 w w w"},
+    {"ToldAttentionOfWindows",
+     "%0:5 = aten._flash_attention_forward(%a, %b, %c, max_q = 6, max_k = 6, "
+     "dropout_p = 0.0, is_causal = false, return_debug_mask = false, "
+     "window_size_left = 2, window_size_right = 0) : (tensor<2x6x4x8xbf16>, "
+     "tensor<2x6x4x8xbf16>, tensor<2x6x4x8xbf16>) -> (tensor<2x6x4x8xbf16>, "
+     "tensor<2x4x6xf32>, tensor<2xui64>, tensor<ui64>, tensor<0xbf16>)",
+     "0 0 0 -> 0 0 w w w; 2 2 2 -> 2 1 w w w"},
+    {"ToldAttentionBackward",
+     "%0:3 = aten._flash_attention_backward(%a, %b, %c, %d, %e, %f, %g, %h, "
+     "%i, %j, max_q = 6, max_k = 6, dropout_p = 0.0, is_causal = true) : "
+     "(tensor<12x4x8xbf16>, tensor<12x4x8xbf16>, tensor<12x2x8xbf16>, "
+     "tensor<12x2x8xbf16>, tensor<12x4x8xbf16>, tensor<4x12xf32>, "
+     "tensor<9xi32>, tensor<9xi32>, tensor<2xui64>, tensor<ui64>) -> "
+     "(tensor<12x4x8xbf16>, tensor<12x2x8xbf16>, tensor<12x2x8xbf16>)",
+     "1 1 1 1 1 0 w w w w -> 1 1 1"},
     {"AttentionDropout",
      "%0:2 = aten._scaled_dot_product_flash_attention_for_cpu(%a, %b, %c, "
      "dropout_p = 0.5) : (tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, "

@@ -181,6 +181,33 @@ def attend_windows():
     return Attend(), {"x": torch.randn(2, 64, 16)}
 
 
+def attend_told():
+    """Masks of 64 positions that flash attention is told: windows, documents of rows whose positions begin again, alone, causal and in a window, and
+    documents of fixed lengths. Keys have fewer heads, of a size that is no multiple of 8."""
+
+    class Attend(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q, self.k = nn.Linear(16, 48), nn.Linear(16, 24)
+
+        def forward(self, x, position):
+            q = self.q(x).unflatten(-1, (4, 12)).transpose(1, 2)
+            k = self.k(x).unflatten(-1, (2, 12)).transpose(1, 2)
+            k = k[:, :, None].expand(-1, -1, 2, -1, -1).reshape(q.shape)
+            at = torch.arange(x.shape[1])
+            causal = at[None, :] <= at[:, None]
+            window = causal & (at[None, :] > at[:, None] - 8)
+            both = (at[None, :] > at[:, None] - 8) & (at[None, :] < at[:, None] + 5)
+            number = (position == 0).cumsum(-1)
+            same = (number[:, None, :, None] == number[:, None, None, :])
+            fixed = (at >= 10).long() + (at >= 23)
+            masks = (window, both, same, same & causal, same & window, causal & (fixed[None, :] == fixed[:, None]))
+            return sum(F.scaled_dot_product_attention(q * (i + 2), k, k, attn_mask=mask).square().mean() for i, mask in enumerate(masks))
+
+    position = torch.stack([torch.arange(64) % 17, torch.cat([torch.arange(1), torch.arange(40), torch.arange(23)])])
+    return Attend().to(torch.bfloat16), {"x": torch.randn(2, 64, 16, dtype=torch.bfloat16), "position": position}
+
+
 def attend_repeated():
     """Fewer heads of keys than of queries: repeated as models do it, in the other order, and left to broadcasting."""
 

@@ -7,10 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/capture/meta/AttentionChoice.h"
+#include "ir/capture/meta/FlashAttention.h"
 #include "ir/capture/meta/TargetScope.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/tensor.h>
 #include <torch/csrc/autograd/function.h>
 
 #include <gtest/gtest.h>
@@ -243,6 +245,73 @@ TEST(AttentionTarget, CudnnIsNotChosenWhereBitsHaveToRepeat) {
   EXPECT_EQ(choose(test), flash);
   test.mask = Sizes{16, 16};
   EXPECT_EQ(choose(test), efficient);
+}
+
+/// By the kernel that is told a window, or where documents begin.
+Tensor attendTold(Sizes query, Sizes key, meta::MaskReading within,
+                  bool isApart) {
+  Case test{.name = "", .expected = flash, .query = query, .key = key};
+  sdp::sdp_params call = {make(query, test),
+                          make(key, test),
+                          make(key, test),
+                          std::nullopt,
+                          0.0,
+                          false,
+                          true};
+  Tensor bounds = isApart
+                      ? at::empty({9}, at::device(at::kMeta).dtype(at::kInt))
+                      : Tensor();
+  return meta::attendToldMask(call, within, bounds, std::nullopt);
+}
+
+TEST(AttentionTarget, ToldKernelGivesWhatOthersGive) {
+  using meta::MaskForm;
+  meta::MaskReading causal{MaskForm::Causal, {}, {}};
+  meta::MaskReading window{MaskForm::Window,
+                           at::tensor({0, 0, 1, 2}, at::kLong),
+                           at::tensor({1, 2, 3, 4}, at::kLong)};
+  for (bool isApart : {false, true})
+    for (int64_t width : {64, 65})
+      for (const meta::MaskReading &within : {causal, window}) {
+        Tensor output =
+            attendTold({2, 6, 4, width}, {2, 3, 4, width}, within, isApart);
+        EXPECT_EQ(output.sizes(), (Sizes{2, 6, 4, width}));
+        EXPECT_TRUE(output.requires_grad());
+      }
+}
+
+TEST(AttentionTarget, OnlyFlashAttentionIsToldMasks) {
+  auto takes = [](const Case &test, double dropout = 0,
+                  Target::Device device = Target::Device::Cuda) {
+    sdp::sdp_params call = {make(test.query, test),
+                            make(test.key, test),
+                            make(test.value, test),
+                            std::nullopt,
+                            dropout,
+                            false,
+                            test.grouped};
+    Target target;
+    target.device = device;
+    target.capability = test.capability;
+    return meta::takesToldMask(target, call);
+  };
+  EXPECT_TRUE(takes({.name = "", .expected = flash}));
+  EXPECT_TRUE(takes({.name = "", .expected = flash, .capability = 80}));
+  EXPECT_TRUE(takes({.name = "", .expected = flash, .query = {2, 4, 16, 65}}));
+  EXPECT_FALSE(takes({.name = "", .expected = flash}, 0.1));
+  EXPECT_FALSE(takes({.name = "", .expected = flash}, 0, Target::Device::Cpu));
+  EXPECT_FALSE(takes({.name = "", .expected = flash, .capability = 75}));
+  EXPECT_FALSE(takes({.name = "", .expected = flash, .dtype = at::kFloat}));
+  EXPECT_FALSE(takes({.name = "",
+                      .expected = flash,
+                      .query = {2, 4, 8, 64},
+                      .key = {2, 4, 16, 64}}));
+  EXPECT_FALSE(takes({.name = "",
+                      .expected = flash,
+                      .capability = 80,
+                      .query = {2, 4, 16, 264},
+                      .key = {2, 4, 16, 264},
+                      .value = {2, 4, 16, 264}}));
 }
 
 TEST(AttentionTarget, OutputHasTheSizesOfQueriesAndValues) {

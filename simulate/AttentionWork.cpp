@@ -1,0 +1,116 @@
+//===- AttentionWork.cpp - What calls of attention multiply ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "simulate/AttentionWork.h"
+
+#include <algorithm>
+#include <vector>
+
+using namespace fsdp;
+using plan::ArgKind;
+
+namespace {
+
+/// How many numbers a query, a key and an item have, and how many queries and
+/// pairs of queries and keys there are, in all heads.
+struct Pairs {
+  double count, width;
+};
+
+double sizeOf(const plan::ValueT &value, size_t dim) {
+  return double(value.shape[dim]);
+}
+
+/// Operands are [batch, heads, length, width].
+Pairs countScaled(const plan::ValueT &query, const plan::ValueT &key,
+                  const plan::ValueT &item, const plan::CallT &call,
+                  std::string_view name, bool isBackward) {
+  // Of the flags of these operators, is_causal is the last but for
+  // return_debug_mask.
+  bool hasLogSum = !isBackward && (name.find("efficient") != name.npos ||
+                                   name.find("cudnn") != name.npos);
+  size_t number = 0;
+  bool isCausal = false;
+  for (const auto &arg : call.args)
+    if (arg->kind == ArgKind::boolean && number++ == (hasLogSum ? 1u : 0u))
+      isCausal = arg->ints[0] != 0;
+  double pairs =
+      sizeOf(query, 0) * sizeOf(query, 1) * sizeOf(query, 2) * sizeOf(key, 2);
+  return {isCausal ? pairs / 2 : pairs, sizeOf(query, 3) + sizeOf(item, 3)};
+}
+
+/// Pairs of `length` positions of which each sees so many to the left and to
+/// the right; nothing: all.
+double countWindow(double length, std::optional<double> left,
+                   std::optional<double> right) {
+  auto beside = [&](std::optional<double> reach) {
+    double seen = std::clamp(reach.value_or(length - 1), 0.0, length - 1);
+    return seen * length - seen * (seen + 1) / 2;
+  };
+  return length + beside(left) + beside(right);
+}
+
+/// Operands are [batch, length, heads, width], or [positions, heads, width]
+/// and documents one behind the other.
+std::optional<Pairs> countTold(const plan::ProgramT &program,
+                               const plan::CallT &call,
+                               const plan::ValueT &query,
+                               const plan::ValueT &item, bool isBackward) {
+  // (query, key, value, cum_seq_q, cum_seq_k, max_q, max_k, dropout_p,
+  // is_causal, return_debug_mask, scale, left, right, …), backward
+  // (grad_out, …, out, logsumexp, cum_seq_q, …, is_causal, rng_state, unused,
+  // scale, left, right).
+  size_t bounds = isBackward ? 6 : 3, causal = isBackward ? 11 : 8;
+  size_t left = isBackward ? 15 : 11;
+  if (call.args.size() <= left + 1)
+    return std::nullopt;
+  auto reach = [&](size_t at) -> std::optional<double> {
+    const plan::ArgT &arg = *call.args[at];
+    return arg.kind == ArgKind::integer ? std::optional(double(arg.ints[0]))
+                                        : std::nullopt;
+  };
+  bool isCausal = call.args[causal]->kind == ArgKind::boolean &&
+                  call.args[causal]->ints[0] != 0;
+  bool isApart = query.shape.size() == 3;
+  double heads = sizeOf(query, isApart ? 1 : 2),
+         width = sizeOf(query, isApart ? 2 : 3);
+  double rows = isApart ? 1 : sizeOf(query, 0);
+  double length = sizeOf(query, isApart ? 0 : 1);
+  const plan::ArgT &begins = *call.args[bounds];
+  if (isApart && begins.kind == ArgKind::tensor && begins.values[0] != -1) {
+    double room = sizeOf(*program.values[size_t(begins.values[0])], 0) - 1;
+    rows = std::max(room / 2, 1.0);
+    length = std::max(length / rows, 1.0);
+  }
+  double seen = isCausal ? length * length / 2
+                         : countWindow(length, reach(left), reach(left + 1));
+  return Pairs{rows * heads * seen, width + double(item.shape.back())};
+}
+
+} // namespace
+
+std::optional<AttentionWork>
+fsdp::estimateAttention(const plan::ProgramT &program, const plan::CallT &call,
+                        std::string_view name, bool isBackward) {
+  std::vector<const plan::ValueT *> operands;
+  for (const auto &arg : call.args)
+    for (int32_t index : arg->values)
+      if (index != -1)
+        operands.push_back(program.values[size_t(index)].get());
+  size_t first = isBackward ? 1 : 0;
+  if (operands.size() < first + 3)
+    return std::nullopt;
+  const plan::ValueT &query = *operands[first], &key = *operands[first + 1],
+                     &item = *operands[first + 2];
+  std::optional<Pairs> pairs;
+  if (name.starts_with("_flash_attention_")) {
+    if (query.shape.size() >= 3)
+      pairs = countTold(program, call, query, item, isBackward);
+  } else if (query.shape.size() == 4 && key.shape.size() == 4) {
+    pairs = countScaled(query, key, item, call, name, isBackward);
+  }
+  if (!pairs)
+    return std::nullopt;
+  return AttentionWork{query.dtype, (isBackward ? 2.5 : 1) * 2 * pairs->count *
+                                        pairs->width};
+}

@@ -1,0 +1,31 @@
+//===- AttentionWork.h - What calls of attention multiply -------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef FSDP_SIMULATE_ATTENTIONWORK_H
+#define FSDP_SIMULATE_ATTENTIONWORK_H
+
+#include "plan/plan_generated.h"
+
+#include <optional>
+#include <string_view>
+
+namespace fsdp {
+
+struct AttentionWork {
+  plan::DType dtype; ///< of what is multiplied
+  double flops;
+};
+
+/// Of a call of the operator `name`, without "aten::", forward or backward:
+/// two products, or five (FlashAttention-2, section 3.1), of the pairs of
+/// queries and keys that the kernel does not leave out. Where documents begin
+/// in a row, data says: half as many are taken as the call has room for, of
+/// equal lengths. Nothing for operands that are not attention's.
+std::optional<AttentionWork> estimateAttention(const plan::ProgramT &program,
+                                               const plan::CallT &call,
+                                               std::string_view name,
+                                               bool isBackward);
+
+} // namespace fsdp
+
+#endif // FSDP_SIMULATE_ATTENTIONWORK_H
