@@ -56,11 +56,13 @@ CaptureOptions fsdp::getCaptureOptions(const CommandLine &line,
   return options;
 }
 
-/// Of attention that is told where documents begin, and nothing else.
+/// Of attention that is told where documents begin, if data says it, and of
+/// nothing else.
 static std::optional<int64_t> countDocumentsPerRow(Operation *op) {
   auto length = op->getAttrOfType<IntegerAttr>("max_q");
   if (op->getName().getStringRef() != "aten._flash_attention_forward" ||
-      !length || length.getInt() == 0)
+      !length || length.getInt() == 0 || op->getNumOperands() != 5 ||
+      op->getOperand(3).getDefiningOp<ConstantOp>())
     return std::nullopt;
   auto query = dyn_cast<RankedTensorType>(op->getOperand(0).getType());
   auto bounds = dyn_cast<RankedTensorType>(op->getOperand(3).getType());
