@@ -22,6 +22,8 @@ class Prepared(NamedTuple):
     rows: int
     validation: pathlib.Path | None
     validation_rows: int
+    documents_per_row: int
+    """Of both; 0 where rows are not packed."""
 
 
 def prepare(recipe: Recipe, tokenizer: Any) -> Prepared:
@@ -29,29 +31,29 @@ def prepare(recipe: Recipe, tokenizer: Any) -> Prepared:
     folder = recipe.output / "data"
     folder.mkdir(parents=True, exist_ok=True)
     template = getattr(tokenizer, "chat_template", None)
-    told = [recipe.length, recipe.packs, recipe.validation, recipe.seed, recipe.loss and [recipe.loss.kind, recipe.loss.answers], str(template), len(tokenizer),
+    told = [2, recipe.length, recipe.packs, recipe.validation, recipe.seed, recipe.loss and [recipe.loss.kind, recipe.loss.answers], str(template), len(tokenizer),
             *([recipe.rows] if recipe.loss and "mismatched" in recipe.loss.answers else []),
             *(_fingerprint(each) for each in recipe.datasets), "|", *(_fingerprint(each) for each in recipe.test_datasets)]
     name = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
     train, validation, note = (folder / f"{kind}-{name}{suffix}" for kind, suffix in
                                (("train", ".safetensors"), ("validation", ".safetensors"), ("rows", ".json")))
     if not note.exists():
-        write = _recipe_answers.write if recipe.loss else _write_rows
+        write = _write_answers if recipe.loss else _write_rows
         found = _count(recipe) if recipe.validation >= 1 and not recipe.test_datasets else 0
         if found and found <= recipe.validation:
             raise errors.make("E044", f"{recipe.path}: 'val_set_size': expected fewer than the {found} samples that there are, found {recipe.validation:g}")
         share = recipe.validation / found if found else recipe.validation
         rows = write(recipe, tokenizer, _split(recipe.datasets, share if not recipe.test_datasets else 0.0, recipe.seed, False), train)
-        more = 0
+        more = (0, 0)
         if recipe.test_datasets:
             more = write(recipe, tokenizer, _split(recipe.test_datasets, 0.0, recipe.seed, False), validation)
         elif share:
             more = write(recipe, tokenizer, _split(recipe.datasets, share, recipe.seed, True), validation)
         temporary = note.with_suffix(".new")
-        temporary.write_text(json.dumps({"train": rows, "validation": more}))
+        temporary.write_text(json.dumps({"train": rows[0], "validation": more[0], "documents": max(rows[1], more[1])}))
         os.replace(temporary, note)
     counts = json.loads(note.read_text())
-    return Prepared(train, counts["train"], validation if counts["validation"] else None, counts["validation"])
+    return Prepared(train, counts["train"], validation if counts["validation"] else None, counts["validation"], counts["documents"])
 
 
 def _fingerprint(dataset: DataSet) -> list[Any]:
@@ -79,7 +81,12 @@ def _split(datasets: list[DataSet], share: float, seed: int, chosen: bool) -> It
             yield found
 
 
-def _write_rows(recipe: Recipe, tokenizer: Any, found: Iterator[Found], target: pathlib.Path) -> int:
+def _write_answers(recipe: Recipe, tokenizer: Any, found: Iterator[Found], target: pathlib.Path) -> tuple[int, int]:
+    return _recipe_answers.write(recipe, tokenizer, found, target), 0
+
+
+def _write_rows(recipe: Recipe, tokenizer: Any, found: Iterator[Found], target: pathlib.Path) -> tuple[int, int]:
+    """Rows, and the most documents of one."""
     forms: dict[int, _samples.Form] = {}
 
     def encode() -> Iterator[dict[str, list[int]]]:
@@ -90,4 +97,4 @@ def _write_rows(recipe: Recipe, tokenizer: Any, found: Iterator[Found], target: 
     written = data.write_rows(encode(), target, tokenizer=tokenizer, length=recipe.length, form="rows", pack=recipe.packs, position_ids=recipe.packs)
     print(f"{target}: {written.documents - written.skipped} samples in {written.rows} rows of {recipe.length} tokens"
           + (f"; {written.skipped} are longer than that, or train nothing, and are left out" if written.skipped else ""), flush=True)
-    return written.rows
+    return written.rows, written.documents_per_row if recipe.packs else 0

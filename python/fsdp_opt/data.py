@@ -44,6 +44,8 @@ class Written(NamedTuple):
     """Of this call."""
     skipped: int = 0
     """Documents that were left out: longer than a row, or without anything to train."""
+    documents_per_row: int = 0
+    """The most of a packed row, parts of documents and what fills a row's end among them: what the config's key of that name has to hold."""
 
 
 def write_tokens(source: Source, target: Path, *, tokenizer: Tokenizer, column: str = "text", split: str = "train", end: int | None = None,
@@ -171,7 +173,7 @@ class _Writer:
         self.journal.unlink(missing_ok=True)
         self.part.unlink(missing_ok=True)
         return Written(self.target, self.state["documents"], self.state["tokens"], self.state.get("rows", 0), time.monotonic() - begin,
-                       self.state.get("skipped", 0))
+                       self.state.get("skipped", 0), self.state.get("most", 0))
 
     def _is_full(self) -> bool:
         return self.limit is not None and self.state["tokens"] >= self.limit
@@ -220,10 +222,10 @@ class _RowWriter(_Writer):
         self.names = ["input_ids", "labels", *(["position_ids"] if position_ids else []), *(["document_ids"] if document_ids else [])]
         super().__init__(source, target, tokenizer, column, split, end, limit, progress, length, "uint32")
         # Of the row that is being filled, kept in the journal, too.
-        self.state.update({"rows": 0, "open": {name: [] for name in self.names}})
+        self.state.update({"rows": 0, "open": {name: [] for name in self.names}, "begun": 0, "most": 0})
 
     def _kind(self) -> list[Any]:
-        return ["rows", *self.names]
+        return ["counted rows", *self.names]
 
     def _write(self, file: BinaryIO, ids: Iterable[int]) -> int:
         tokens = list(ids)
@@ -241,7 +243,9 @@ class _RowWriter(_Writer):
             if "document_ids" in row:
                 row["document_ids"] += [row["document_ids"][-1] + 1 if have else 0] * count
             at += count
+            self.state["begun"] += 1
             if len(row["input_ids"]) == self.length:
+                self.state["most"], self.state["begun"] = max(self.state["most"], self.state["begun"]), 0
                 for name in self.names:
                     array.array("q", row[name]).tofile(file)
                     row[name] = []
@@ -301,11 +305,11 @@ class _SampleWriter(_RowWriter):
         end = getattr(tokenizer, "eos_token_id", None)
         self.pad = int(pad if pad is not None else end if end is not None else 0)
         super().__init__(source, target, lambda text: [], column, split, -1, limit, progress, length, position_ids, document_ids)
-        self.state.update({"rows": 0, "open": [], "skipped": 0})
+        self.state.update({"rows": 0, "open": [], "skipped": 0, "most": 0})
         self.encode = lambda batch: (self.form.encode(document, where) for where, document in batch)
 
     def _kind(self) -> list[Any]:
-        return ["samples", *self.names, *self.how]
+        return ["counted samples", *self.names, *self.how]
 
     def _read(self, source: Source, column: str, split: str) -> Iterator[Any]:
         return _sources.read_documents(source, split)
@@ -321,10 +325,11 @@ class _SampleWriter(_RowWriter):
         if row is None:
             if len(rows) == (self._OPEN if self.packs else 1):
                 self._close(file, rows.pop(max(range(len(rows)), key=lambda at: len(rows[at]["input_ids"]))))
-            row = {name: [] for name in self.names}
+            row = {"begins": [], **{name: [] for name in self.names}}
             rows.append(row)
         document = row["document_ids"][-1] + 1 if row.get("document_ids") else 0
         columns = {"input_ids": sample.ids, "labels": labels, "position_ids": range(count), "document_ids": [document] * count}
+        row["begins"].append(len(row["input_ids"]))
         for name in self.names:
             row[name] += columns[name]
         return count
@@ -338,6 +343,7 @@ class _SampleWriter(_RowWriter):
         for name in self.names:
             array.array("q", [*row[name], *columns[name]]).tofile(file)
         self.state["rows"] += 1
+        self.state["most"] = max(self.state["most"], len(row["begins"]) + (missing > 0))
 
     def _finish(self, file: BinaryIO) -> pathlib.Path:
         for row in self.state["open"]:

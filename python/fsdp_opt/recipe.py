@@ -136,7 +136,7 @@ def _prepare(recipe: _recipe.Recipe, world: int | None) -> dict[str, Any]:
         _recipe_model.check_same_tokens(base, teacher, "kd.teacher")
         weights += [f"{_recipe_distillation.PREFIX}={each}" for each in _weights(folder, teacher, "teacher-buffers")]
         base.take_in(teacher)
-    config.write_text(_complete(recipe, base, gpus > 0))
+    config.write_text(_complete(recipe, base, gpus > 0, prepared.documents_per_row))
     launch = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--standalone", f"--nproc-per-node={world}"] if (
         gpus and world > 1 and "WORLD_SIZE" not in os.environ) else []
     rows = torch.zeros(recipe.rows, recipe.length, dtype=torch.int64)
@@ -213,7 +213,7 @@ def _mesh_size(recipe: _recipe.Recipe) -> int | None:
     return product
 
 
-def _complete(recipe: _recipe.Recipe, base: Any, has_gpus: bool) -> str:
+def _complete(recipe: _recipe.Recipe, base: Any, has_gpus: bool, documents: int) -> str:
     """The file itself, so that its lines stay where they are, and behind it what only the model and the machine say."""
     keys = recipe.keys
     added: dict[str, Any] = {}
@@ -223,6 +223,8 @@ def _complete(recipe: _recipe.Recipe, base: Any, has_gpus: bool) -> str:
         added["loss_normalization"] = "tokens"  # as transformers' Trainer
     if "device" not in keys and has_gpus:
         added["device"] = "cuda"
+    if documents and "documents_per_row" not in keys:
+        added["documents_per_row"] = documents
     if "data" not in keys:
         added["data"] = {"shuffle": False} if recipe.loss and "mismatched" in recipe.loss.answers else {"shuffle": True, "seed": recipe.seed}
     if recipe.validation and not recipe.loss and "eval" not in keys:

@@ -137,6 +137,7 @@ def rows(folder):
     assert torch.equal(found["labels"], torch.where(places == 0, -100, flat)), "labels"
     assert torch.equal(found["position_ids"], places), "places"
     assert torch.equal(found["document_ids"], numbers - numbers[:, :1]), "documents"
+    assert written.documents_per_row == max(len(row.unique()) for row in numbers) > 1, written
 
 
 def documents(folder):
@@ -267,6 +268,7 @@ def chats(folder):
         assert written.documents == 40 and written.skipped > 0, written
         found.append(load_file(folder / "rows.safetensors"))
     rows = found[0]
+    assert written.documents_per_row == int((rows["position_ids"] == 0).sum(1).max()) > 1, written
     assert all(torch.equal(rows[name], found[1][name]) for name in rows), "older files say the same"
     seen = []
     for ids, labels, places in zip(rows["input_ids"].tolist(), rows["labels"].tolist(), rows["position_ids"].tolist()):

@@ -110,6 +110,8 @@ def as_pytorch(folder):
     write(folder, "plain", "full.yaml", max_steps=4, **sgd)
     run(folder, "plain.yaml")
     rows = load_file(next((folder / "plain/data").glob("train-*.safetensors")))
+    most = int((rows["position_ids"] == 0).sum(1).max())
+    assert most > 1 and f"documents_per_row: {most}\n" in (folder / "plain/config.yaml").read_text(), most
     model = load(folder / "base")
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for step, found in enumerate(losses(folder, "plain")):

@@ -80,7 +80,12 @@ def bert():
     return model, inputs
 
 
-OWN = (zoo.gpt, zoo.mlp, zoo.llama, zoo.convnet, zoo.tagger, bert, zoo.vit, zoo.lora, zoo.forms)
+def forms():
+    """Every form of masks, of positions and of data."""
+    return zoo.forms(192, (*zoo.FORMS, *zoo.DATA_FORMS))
+
+
+OWN = (zoo.gpt, zoo.mlp, zoo.llama, zoo.convnet, zoo.tagger, bert, zoo.vit, zoo.lora, forms)
 
 
 def factories(file):

@@ -90,6 +90,7 @@ MODELS = {
     "even": even,
     "grouped": zoo.grouped,
     "forms": zoo.forms,
+    "packed": lambda: zoo.forms(192, ("window", *zoo.DATA_FORMS)),
     "t5": t5,
     "deberta": deberta,
     **{name: lambda name=name: experts(name) for name in ("mixtral", "qwen3_moe")},
