@@ -115,7 +115,6 @@ const std::vector<Relation> kRelations = {
     unsupported({Float8Gathers, OffloadParams},
                 "'float8' with {0} is not supported with {1}; leave one of "
                 "them out"),
-    without(Quantize, TensorParallel, ", whose ranks have parts of a matrix"),
     without(Quantize, Float8, ", which casts the parameter itself"),
     unsupported({NarrowWire, SumsAsItTravels},
                 "{0} is not supported with {1}, whose collectives sum in the "

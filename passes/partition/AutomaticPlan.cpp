@@ -31,12 +31,12 @@ public:
   void run() {
     for (BlockArgument argument : func.getArguments()) {
       StateOp state = getParameter(argument);
-      if (!state || state.getGlobalType().getRank() < 2)
+      if (!state || getNumbersType(state).getRank() < 2)
         continue;
       // A matrix may give several tensors, whose heads are not one behind the
       // other: queries, keys and values, or both factors of a gate.
       for (int64_t blocks = 1; blocks <= kMostBlocks; ++blocks)
-        for (int64_t dim = 0; dim < state.getGlobalType().getRank(); ++dim)
+        for (int64_t dim = 0; dim < getNumbersType(state).getRank(); ++dim)
           if (!splits.contains(state) && trace(argument, Place(dim, blocks)))
             for (auto [split, at] : found)
               splits.insert({split, at});
@@ -44,7 +44,10 @@ public:
   }
 
 private:
+  /// Also of what stands for its codes.
   StateOp getParameter(Value value) const {
+    if (auto dequantize = value.getDefiningOp<DequantizeOp>())
+      value = dequantize.getBlocks();
     auto argument = dyn_cast<BlockArgument>(value);
     StateOp state =
         argument ? states.lookup(func, argument.getArgNumber()) : StateOp();
@@ -61,8 +64,13 @@ private:
     pieces = {ranks};
     if (at.blocks != 1)
       pieces.blocks = {1, at.blocks};
-    if (!split(getParameter(argument), at) || !reach(argument, at))
+    if (!split(getParameter(argument), at))
       return false;
+    if (!getParameter(argument).getQuantized())
+      reach(argument, at);
+    else
+      for (Operation *reader : argument.getUsers())
+        reach(reader->getResult(0), at);
     while (!worklist.empty()) {
       Value value = worklist.pop_back_val();
       for (Operation *reader : value.getUsers())
@@ -84,7 +92,7 @@ private:
   }
 
   bool split(StateOp state, Place at) {
-    RankedTensorType type = state.getGlobalType();
+    RankedTensorType type = getNumbersType(state);
     if (type.getDimSize(at.dim) % (at.blocks * ranks) != 0)
       return false;
     if (auto told = splits.find(state);
@@ -157,7 +165,7 @@ private:
           return false;
         ends = true;
       } else if (StateOp bias = getParameter(operand);
-                 bias && bias.getGlobalType().getRank() == 1 &&
+                 bias && getNumbersType(bias).getRank() == 1 &&
                  operand.hasOneUse() && !split(bias, place)) {
         return false;
       }
@@ -189,7 +197,8 @@ private:
   /// The parameter that `value` is a view or cast of, and where it is cut if
   /// the view is at `at`; null if there is none.
   std::pair<StateOp, Place> traceBack(Value value, Place at) const {
-    while (Operation *op = value.getDefiningOp()) {
+    for (Operation *op = value.getDefiningOp(); op && !isa<DequantizeOp>(op);
+         op = value.getDefiningOp()) {
       if (!isOfOne(op) || (!aten::lookupSchema(op) && !isa<EncodeOp>(op)))
         return {{}, at};
       bool found = false;

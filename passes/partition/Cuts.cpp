@@ -62,6 +62,7 @@ static const llvm::StringMap<Family> &getFamilies() {
         {"_to_copy", "zeros_like", "ones_like", "full_like", "empty_like",
          "lift_fresh", "fill.Scalar", "fsdp.scale", "fsdp.encode"});
     add(cuts::addGreatest, {"fsdp.amax"});
+    add(cuts::addCodes, {"fsdp.dequantize"});
     add(cuts::addViews, {"t", "transpose.int", "permute", "unsqueeze",
                          "squeeze", "squeeze.dim", "squeeze.dims", "select.int",
                          "slice.Tensor", "split.Tensor", "split_with_sizes",

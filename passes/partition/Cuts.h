@@ -111,6 +111,8 @@ void addAttention(const WholeOp &op, const Pieces &pieces,
 void addReductions(const WholeOp &op, std::vector<Cut> &cuts);
 /// Greatest values of parts, of which the greatest are the whole's.
 void addGreatest(const WholeOp &op, std::vector<Cut> &cuts);
+/// Blocks of codes that stand for whole parts of the slowest dim.
+void addCodes(const WholeOp &op, const Pieces &pieces, std::vector<Cut> &cuts);
 void addAlongOthers(const WholeOp &op, std::vector<Cut> &cuts);
 void addNorms(const WholeOp &op, std::vector<Cut> &cuts);
 void addEmbeddings(const WholeOp &op, std::vector<Cut> &cuts);

@@ -49,6 +49,16 @@ void cuts::addGreatest(const WholeOp &op, std::vector<Cut> &cuts) {
   }
 }
 
+void cuts::addCodes(const WholeOp &op, const Pieces &pieces,
+                    std::vector<Cut> &cuts) {
+  RankedTensorType numbers = op.results.front();
+  int64_t part = numbers.getNumElements() / pieces.ranks;
+  int64_t row = cast<DequantizeOp>(op.op).getForm().getRowElements();
+  if (!pieces.isContext && numbers.getRank() > 0 &&
+      numbers.getDimSize(0) % pieces.ranks == 0 && part % row == 0)
+    cuts.push_back({{0}, {0}});
+}
+
 /// What works along one dim leaves the others alone.
 void cuts::addAlongOthers(const WholeOp &op, std::vector<Cut> &cuts) {
   int64_t rank = op.operands.front().getRank();

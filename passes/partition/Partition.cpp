@@ -192,7 +192,33 @@ private:
   // Rewriting
   //===--------------------------------------------------------------------===//
 
+  /// Numbers that codes of a split parameter stand for: where rows of codes are
+  /// parts as well, of these alone; else of all, and then a part is taken.
+  LogicalResult placeNumbers(DequantizeOp op, SplitAttr split) {
+    op->removeAttr(kNumbersAttr);
+    Place place = toPlace(split);
+    Value numbers = op.getResult();
+    splitParameters.insert(numbers);
+    WholeOp whole = values.describe(*op);
+    builder.setInsertionPoint(op);
+    for (const Cut &cut : listCuts(*op, whole))
+      if (cut.results.front() == place) {
+        Operation *part = values.buildPart(
+            builder, *op, whole, cut, {get(op.getBlocks(), cut.operands[0])});
+        if (!part)
+          return failure();
+        values.set(numbers, part->getResult(0), place);
+        replaced.push_back(op);
+        return success();
+      }
+    builder.setInsertionPointAfter(op);
+    values.set(numbers, get(numbers, place), place);
+    return success();
+  }
+
   LogicalResult place(Operation &op) {
+    if (auto split = op.getAttrOfType<SplitAttr>(kNumbersAttr))
+      return placeNumbers(cast<DequantizeOp>(op), split);
     WholeOp whole = values.describe(op);
     if (failed(verifyHeads(op, whole)))
       return failure();

@@ -23,7 +23,7 @@ chooseDim(StateOp state, ParallelStyle style, StringRef kind) {
   if (style == ParallelStyle::Replicate)
     return Dim();
   bool isColumns = style == ParallelStyle::Colwise;
-  int64_t rank = state.getGlobalType().getRank();
+  int64_t rank = getNumbersType(state).getRank();
   if (kind == "Embedding" && rank == 2)
     return Dim(isColumns ? 1 : 0);
   if (rank == 1 && (kind == "Linear" || kind == "Conv1D" || kind.empty()))
@@ -134,7 +134,7 @@ private:
                           "embedding for the style '")
             << stringifyParallelStyle(style) << "', found one of "
             << (kind.empty() ? StringRef("an unknown class") : kind) << " with "
-            << state.getGlobalType().getRank()
+            << getNumbersType(state).getRank()
             << " dims; leave the module out of the tensor-parallel plan";
         return failure();
       }
@@ -152,7 +152,7 @@ private:
   }
 
   LogicalResult verifyEven(StateOp state, int64_t dim) {
-    int64_t size = state.getGlobalType().getDimSize(dim), ranks = told.getTp();
+    int64_t size = getNumbersType(state).getDimSize(dim), ranks = told.getTp();
     if (size % ranks == 0 && size != 0)
       return success();
     InFlightDiagnostic diagnostic = state.emitOpError("has ")
@@ -182,14 +182,27 @@ private:
     for (auto [op, cut] : splits) {
       auto [dim, blocks] = cut;
       auto state = cast<StateOp>(op);
+      remarkOn(state, cut);
+      auto split = SplitAttr::get(module.getContext(), dim, blocks, group);
+      if (state.getQuantized()) {
+        markNumbers(state, split);
+        continue;
+      }
       SmallVector<int64_t> shape(state.getGlobalType().getShape());
       shape[dim] /= told.getTp();
       state.setType(
           RankedTensorType::get(shape, state.getGlobalType().getElementType()));
-      remarkOn(state, cut);
-      state.setSplitAttr(
-          SplitAttr::get(module.getContext(), dim, blocks, group));
+      state.setSplitAttr(split);
     }
+  }
+
+  void markNumbers(StateOp state, SplitAttr split) {
+    StateTable states(module);
+    for (func::FuncOp func : getPrograms(module))
+      for (DequantizeOp op : func.getOps<DequantizeOp>())
+        if (auto codes = dyn_cast<BlockArgument>(op.getBlocks());
+            codes && states.lookup(func, codes.getArgNumber()) == state)
+          op->setAttr(kNumbersAttr, split);
   }
 
   void remarkOn(StateOp state, Place cut) const {
@@ -219,7 +232,7 @@ private:
 } // namespace
 
 bool fsdp::splitsClasses(StateOp state, ParallelAttr told) {
-  if (state.getGlobalType().getDimSize(0) % told.getTp() != 0)
+  if (getNumbersType(state).getDimSize(0) % told.getTp() != 0)
     return false;
   SmallVector<Told> styles = findStyles(state, told, [](Attribute) {});
   if (styles.empty())

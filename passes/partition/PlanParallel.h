@@ -25,6 +25,16 @@ bool splitsClasses(StateOp state, ParallelAttr told);
 /// token's own, of which ranks make those parts that they have scores of.
 inline constexpr llvm::StringLiteral kClassesAttr = "fsdp.classes";
 
+/// On `fsdp.dequantize` of a parameter in blocks of codes: how its numbers are
+/// split, a `#fsdp.split`. Every rank has all codes.
+inline constexpr llvm::StringLiteral kNumbersAttr = "fsdp.numbers";
+
+/// The model's tensor, of which dims are split; also of what is held in blocks
+/// of codes.
+inline mlir::RankedTensorType getNumbersType(StateOp state) {
+  return state.getQuantized() ? state.getModelType() : state.getGlobalType();
+}
+
 /// What divides `size`, from 2 to `most`: "2, 3, 6"; empty if nothing does.
 std::string listDivisors(int64_t size, int64_t most);
 

@@ -22,7 +22,8 @@ namespace {
 /// One dequantized tensor.
 class Readers {
 public:
-  explicit Readers(DequantizeOp op) : op(op) {}
+  explicit Readers(DequantizeOp op)
+      : op(op), part(op.getBlocks().getDefiningOp<ShardOp>()) {}
 
   void run() {
     collect(op.getResult());
@@ -37,13 +38,17 @@ public:
         each->erase();
     if (op->use_empty())
       op->erase();
+    if (part && part->use_empty())
+      part->erase();
   }
 
 private:
-  /// Whether `user` passes `value` on as a view or in another type.
+  /// Whether `user` passes `value` on as a view, in another type, or a part of
+  /// it.
   static bool isPassedOn(Operation *user, Value value) {
     return user->getNumResults() == 1 && user->getNumOperands() == 1 &&
-           (getViewSource(user->getResult(0)) == value || aten::isCast(user));
+           (getViewSource(user->getResult(0)) == value || aten::isCast(user) ||
+            isa<ShardOp>(user));
   }
 
   void collect(Value value) {
@@ -62,13 +67,17 @@ private:
     if (Value known = again.lookupOrNull(value))
       return known;
     Operation *made = value.getDefiningOp();
-    if (made != op.getOperation())
+    bool isFirst = made == (part ? part.getOperation() : op.getOperation());
+    if (!isFirst)
       rebuild(made->getOperand(0), builder, again);
     builder.clone(*made, again);
     return again.lookup(value);
   }
 
   DequantizeOp op;
+  /// Takes the codes of a part, again at each reader: what is gathered again
+  /// need not be kept. Null if all are read.
+  ShardOp part;
   SmallVector<Operation *> derived; ///< each behind what it is of
   llvm::MapVector<Operation *, SmallVector<OpOperand *>> reads;
 };

@@ -335,7 +335,6 @@ def refusals(bin):
             "that skip_modules leaves, found none": {"quantize": {"skip_modules": ["*"]}},
             "one of nf4, fp4, int8": {"quantize": {"kind": "int4"}},
             "power of two from 32 to 4096": {"quantize": {"block_size": 100}},
-            "'quantize' is not supported with mesh: {tp: 2}": {"quantize": {}, "mesh": {"dp_shard": 1, "tp": 2}},
             "'quantize' is not supported with 'float8'": {"quantize": {}, "float8": {}},
             "expects to be cut along dim 0, in blocks of codes": {"quantize": {}, "mesh": {"dp_shard": 2}, "fsdp_config": {"shard_dims": {"net.head.weight": 1}}},
             "held in blocks of codes; write bucket_layout": {"quantize": {}, "mesh": {"dp_shard": 2}, "fsdp_config": {"bucket_layout": "flat"}}})
@@ -374,6 +373,11 @@ def main():
     add("optimizer on the host", 2, offload_optimizer=True)
     add("all on the host", 2, often=True, offload_params=True)
     add("parts of sequences", 1, often=True, factory=zoo.lora_llama, mesh={"dp_shard": 1, "cp": 2})
+    for shard in (1, 2):
+        add(f"tensor parallel shard={shard}", shard, often=shard == 2, factory=zoo.lora_llama, mesh={"dp_shard": shard, "tp": 2}, tp_plan="auto")
+    add("tensor parallel recomputed", 1, often=True, factory=zoo.lora_llama, mesh={"dp_shard": 1, "tp": 2}, tp_plan="auto", sequence_parallel=True,
+        activation_checkpointing=True)
+    add("tensor parallel over parts of sequences", 1, factory=zoo.lora_llama, mesh={"dp_shard": 1, "tp": 2, "cp": 2}, tp_plan="auto")
     add("whole on each rank", 2, ignored_params=["*head*"])
     forms = [{"kind": kind, "block_size": size, "double_quant": double} for kind in ("nf4", "fp4", "int8") for size in (32, 64, 512, 4096) for double in (False, True)]
     often = [{"kind": "nf4"}, {"kind": "nf4", "double_quant": True}]
