@@ -136,16 +136,18 @@ def _prepare(recipe: _recipe.Recipe, world: int | None) -> dict[str, Any]:
         _recipe_model.check_same_tokens(base, teacher, "kd.teacher")
         weights += [f"{_recipe_distillation.PREFIX}={each}" for each in _weights(folder, teacher, "teacher-buffers")]
         base.take_in(teacher)
-    config.write_text(_complete(recipe, base, gpus > 0, prepared.documents_per_row))
+    config.write_text(_complete(recipe, base, gpus > 0, prepared))
     launch = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--standalone", f"--nproc-per-node={world}"] if (
         gpus and world > 1 and "WORLD_SIZE" not in os.environ) else []
     rows = torch.zeros(recipe.rows, recipe.length, dtype=torch.int64)
-    data = prepared.train
+    data, held_out = prepared.train, prepared.validation
     if loss := recipe.loss:
         inputs = dict.fromkeys(loss.inputs, rows) | {name: torch.zeros(recipe.rows, dtype=_recipe_losses.NUMBERS.get(name, torch.float32))
                                                      for name in (*loss.references, *loss.numbers)}
         if loss.is_compared:
-            data = _add_reference(recipe, base, prepared, weights, world, launch)
+            files = {data: prepared.rows, **({held_out: prepared.validation_rows} if held_out else {})}
+            data, *others = _add_references(recipe, base, files, weights, world, launch)
+            held_out = others[0] if others else None
 
         def forward(own: _recipe_model.Forward) -> _recipe_model.Forward:
             return _recipe_model.preference(own, loss)
@@ -172,8 +174,8 @@ def _prepare(recipe: _recipe.Recipe, world: int | None) -> dict[str, Any]:
         results.append("--load=latest")
     if recipe.save_every:
         results.append(f"--save-every={recipe.save_every}")
-    if prepared.validation and not recipe.loss:
-        results += [f"--eval-data={prepared.validation}", f"--eval-every={recipe.eval_every or max(1, steps // 4)}"]
+    if held_out:
+        results += [f"--eval-data={held_out}", f"--eval-every={recipe.eval_every or max(1, steps // 4)}"]
     if _reporting.wants_tensorboard(recipe.keys):
         results.append(f"--tensorboard={folder / 'runs'}")
     if adapters and recipe.merges:
@@ -213,7 +215,7 @@ def _mesh_size(recipe: _recipe.Recipe) -> int | None:
     return product
 
 
-def _complete(recipe: _recipe.Recipe, base: Any, has_gpus: bool, documents: int) -> str:
+def _complete(recipe: _recipe.Recipe, base: Any, has_gpus: bool, prepared: Any) -> str:
     """The file itself, so that its lines stay where they are, and behind it what only the model and the machine say."""
     keys = recipe.keys
     added: dict[str, Any] = {}
@@ -223,11 +225,11 @@ def _complete(recipe: _recipe.Recipe, base: Any, has_gpus: bool, documents: int)
         added["loss_normalization"] = "tokens"  # as transformers' Trainer
     if "device" not in keys and has_gpus:
         added["device"] = "cuda"
-    if documents and "documents_per_row" not in keys:
-        added["documents_per_row"] = documents
+    if prepared.documents_per_row and "documents_per_row" not in keys:
+        added["documents_per_row"] = prepared.documents_per_row
     if "data" not in keys:
         added["data"] = {"shuffle": False} if recipe.loss and "mismatched" in recipe.loss.answers else {"shuffle": True, "seed": recipe.seed}
-    if recipe.validation and not recipe.loss and "eval" not in keys:
+    if prepared.validation and "eval" not in keys:
         added["eval"] = {}
     replaced: tuple[str, ...] = ()
     if recipe.teacher and recipe.has_adapter:
@@ -268,8 +270,9 @@ def _compile(base: Any, forward: Any, inputs: dict[str, Any], config: pathlib.Pa
            str(artifact)])
 
 
-def _add_reference(recipe: _recipe.Recipe, base: Any, prepared: Any, weights: list[str], world: int, launch: list[str]) -> pathlib.Path:
-    """What the model that training starts from, or another one, thinks of all answers: a program of its own, run once."""
+def _add_references(recipe: _recipe.Recipe, base: Any, files: dict[pathlib.Path, int], weights: list[str], world: int,
+                    launch: list[str]) -> list[pathlib.Path]:
+    """Files of so many rows with what the model that training starts from, or another one, thinks of all answers: a program of its own, run once for each."""
     import torch
 
     from . import _recipe_model
@@ -284,10 +287,13 @@ def _add_reference(recipe: _recipe.Recipe, base: Any, prepared: Any, weights: li
     if str(recipe.keys.get("adapter")) == "qlora":
         kept.setdefault("load_in_4bit", True)
         kept["bnb_config_kwargs"] = {"bnb_4bit_use_double_quant": True, **(kept.get("bnb_config_kwargs") or {})}
-    told = hashlib.sha256(json.dumps([prepared.train.name, base.name, _stat(weights[0]), kept], default=str).encode()).hexdigest()[:12]
-    target = prepared.train.with_name(f"train-with-reference-{told}.safetensors")
-    if target.exists():
-        return pathlib.Path(target)
+
+    def name(file: pathlib.Path) -> pathlib.Path:
+        told = hashlib.sha256(json.dumps([file.name, base.name, _stat(weights[0]), kept], default=str).encode()).hexdigest()[:12]
+        return file.with_name(f"{file.name.partition('-')[0]}-with-reference-{told}.safetensors")
+    targets = {file: name(file) for file in files}
+    if all(target.exists() for target in targets.values()):
+        return list(targets.values())
     rows = torch.zeros(recipe.rows, recipe.length, dtype=torch.int64)
     settings = recipe.output / "reference.yaml"
     settings.write_text("\n".join(f"{name}: {json.dumps(value)}" for name, value in
@@ -298,18 +304,19 @@ def _add_reference(recipe: _recipe.Recipe, base: Any, prepared: Any, weights: li
     _compile(base, lambda own: _recipe_model.reference(own, loss), dict.fromkeys(loss.inputs, rows), settings, weights, world, artifact)
     for each, trains in was:
         each.requires_grad_(trains)
-    batch = recipe.rows * world
-    steps = -(-prepared.rows // batch)
-    outputs = target.with_suffix(".outputs")
-    _call([*launch, tools.path("fsdp-run"), str(artifact), f"--data={prepared.train}", f"--steps={steps}", f"--outputs={outputs}",
-           *(f"--data-options=ignore={name}" for name in loss.numbers)])
-    found = read_tensors(str(outputs))
-    whole = {**read_tensors(str(prepared.train)), **{name: found[name][:prepared.rows] for name in loss.references}}
-    temporary = target.with_suffix(".new")
-    write_tensors(str(temporary), whole)
-    os.replace(temporary, target)
-    outputs.unlink()
-    return pathlib.Path(target)
+    for file, target in targets.items():
+        if target.exists():
+            continue
+        steps, outputs = -(-files[file] // (recipe.rows * world)), target.with_suffix(".outputs")
+        _call([*launch, tools.path("fsdp-run"), str(artifact), f"--data={file}", f"--steps={steps}", f"--outputs={outputs}",
+               *(f"--data-options=ignore={name}" for name in loss.numbers)])
+        found = read_tensors(str(outputs))
+        whole = {**read_tensors(str(file)), **{name: found[name][:files[file]] for name in loss.references}}
+        temporary = target.with_suffix(".new")
+        write_tensors(str(temporary), whole)
+        os.replace(temporary, target)
+        outputs.unlink()
+    return list(targets.values())
 
 
 def _stat(folder: str) -> list[Any]:

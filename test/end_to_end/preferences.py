@@ -169,6 +169,28 @@ def forms(folder):
     assert len(again) == 2, "the reference of another run is not the model's own"
 
 
+def held_out(folder):
+    """A validation has a reference as well; its loss is that of the model as it then is."""
+    prepare(folder)
+    for name in ("dpo", "kto"):
+        _, rows = train(folder, name, **KINDS[name], val_set_size=0.06, eval_steps=1)
+        model = load(folder / "base")
+        reference = copy.deepcopy(model)
+        kept = load_file(next(each for each in (folder / name / "data").glob("validation-*.safetensors") if "reference" not in each.name))
+        found = [row["eval_loss"] for row in map(json.loads, (folder / name / "metrics.jsonl").read_text().splitlines()) if "eval_loss" in row]
+        count = len(next(iter(kept.values()))) // ROWS
+        assert count > 1 and len(found) == STEPS, f"{count} batches, {found}"
+        optimizer = torch.optim.SGD(model.parameters(), rate(name))
+        for step, have in enumerate(found):
+            optimizer.zero_grad()
+            formula(name, model, reference, {key: value[ROWS * step:ROWS * step + ROWS] for key, value in rows.items()}).backward()
+            optimizer.step()
+            with torch.no_grad():
+                batches = [{key: value[ROWS * at:ROWS * at + ROWS] for key, value in kept.items()} for at in range(count)]
+                want = sum(formula(name, model, reference, batch).item() for batch in batches) / count
+            assert abs(have - want) < 5e-5 * max(1, abs(want)), f"{name}, step {step}: {have} instead of {want}"
+
+
 def refusals(folder):
     begin(folder)
     (folder / "some.jsonl").write_text(json.dumps({"prompt": "a", "completion": "b", "label": "yes"}) + "\n")
@@ -239,7 +261,7 @@ def as_trl(folder, names, steps=6):
 def main():
     arguments = parse_arguments()
     names = list(KINDS) if arguments.all else ["dpo", "orpo", "kto", "sigmoid and sft"]
-    run_cases({"formulas": lambda folder: as_formulas(folder, names), "forms": forms, "refusals": refusals,
+    run_cases({"formulas": lambda folder: as_formulas(folder, names), "forms": forms, "held out": held_out, "refusals": refusals,
                "TRL": lambda folder: as_trl(folder, list(KINDS))}, arguments.only)
 
 
