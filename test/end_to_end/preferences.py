@@ -172,7 +172,7 @@ def forms(folder):
 def held_out(folder):
     """A validation has a reference as well; its loss is that of the model as it then is."""
     prepare(folder)
-    for name in ("dpo", "kto"):
+    for name in ("kto",):
         _, rows = train(folder, name, **KINDS[name], val_set_size=0.06, eval_steps=1)
         model = load(folder / "base")
         reference = copy.deepcopy(model)
