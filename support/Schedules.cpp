@@ -115,6 +115,14 @@ double ScheduleMoment::getNext() const {
   return std::min(1.0, (step + 1 - warmup) / way);
 }
 
+double ScheduleMoment::getEarly(double part) const {
+  if (part == 1)
+    return p;
+  double end = std::floor(total * part);
+  return std::max(0.0, std::min(step, end) - warmup) /
+         std::max(1.0, end - warmup);
+}
+
 /// Of steps from `begin` on.
 static double getPart(double step, double begin, double steps) {
   if (step < begin)

@@ -87,6 +87,8 @@ struct ScheduleMoment {
   double grownFrom(double part) const;
   /// `p` of the step that comes next.
   double getNext() const;
+  /// `p` where the way ends with that part of the total.
+  double getEarly(double part) const;
   /// How much of the decay is gone, from 0 to 1: of num_decay_steps, behind
   /// those that are stable, or of decay_ratio, at the end.
   double getDecayed() const;

@@ -84,6 +84,27 @@ def reflected(folder):
              [rate(step + 1) for step in range(total)], f"rex {warmup} {total}")
 
 
+def axolotls(folder):
+    """Its cosines: one that grows by the square of the steps, one that ends before the run does."""
+    for warmup, total in ((0, 10), (3, 12), (5, 9)):
+        def grown(step, power, warmup=warmup):
+            return (step / max(1, warmup)) ** power
+
+        def quadratic(step, warmup=warmup, total=total, grown=grown):
+            return grown(step, 2) if step < warmup else max(0.0, 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, total - warmup))))
+        near(_native.rate_factors(write("cosine", warmup, total, {"warmup_power": 2}), LR, total), [quadratic(step) for step in range(total)],
+             f"quadratic warm-up {warmup} {total}")
+        for ratio, least in ((0.75, 0.1), (0.5, 0.2), (1.0, 0.3)):
+            def early(step, warmup=warmup, end=int(total * ratio), least=least, grown=grown):
+                step = min(step, end)
+                if step < warmup:
+                    return grown(step, 1)
+                return (1 - least) * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, end - warmup))) + least
+            if int(total * ratio) > warmup:
+                near(_native.rate_factors(write("cosine", warmup, total, {"constant_ratio": ratio, "min_lr_ratio": least}), LR, total),
+                     [early(step) for step in range(total)], f"constant end {warmup} {total} {ratio}")
+
+
 def torchtitans(folder):
     """Its warm-up counts from 1, and a step more that is never made keeps the last rate above the least."""
     down = {"linear": lambda p: 1 - p, "sqrt": lambda p: 1 - math.sqrt(p), "cosine": lambda p: (1 + math.cos(math.pi * p)) / 2}
@@ -102,4 +123,4 @@ def torchtitans(folder):
                  f"torchtitan's {kind} {warmup} {total} {ratio}")
 
 
-run_cases({"transformers' own": transformers_own, "Axolotl's rex": reflected, "torchtitan's": torchtitans}, parse_arguments().only)
+run_cases({"transformers' own": transformers_own, "Axolotl's rex": reflected, "Axolotl's cosines": axolotls, "torchtitan's": torchtitans}, parse_arguments().only)

@@ -80,7 +80,7 @@ CONFIGS = {
         "lr_scheduler": {"name": "warmup_stable_decay", "total_steps": 9, "num_stable_steps": 3, "num_decay_steps": 4, "warmup_type": "cosine",
                          "decay_type": "1-sqrt", "num_cycles": 0.75, "min_lr_ratio": 0.1}}),
     **{f"rates, {rule['name']}": ("mlp", {"mesh": {"dp_shard": 2}, "lr_scheduler": {"total_steps": 9, "warmup_steps": 2, **rule}}) for rule in (
-        {"name": "polynomial", "power": 2}, {"name": "inverse_sqrt", "timescale": 5}, {"name": "cosine_warmup_with_min_lr", "warmup_lr_rate": 0.1},
+        {"name": "polynomial", "power": 2}, {"name": "cosine", "warmup_power": 2, "constant_ratio": 0.5, "min_lr_ratio": 0.1}, {"name": "inverse_sqrt", "timescale": 5}, {"name": "cosine_warmup_with_min_lr", "warmup_lr_rate": 0.1},
         {"name": "linear_warmup_stable_decay", "decay_ratio": 0.25})},
     "inference": ("gpt", {"mesh": {"dp_shard": 2}, "mode": "inference"}),
     "data and validation": ("gpt", {"mesh": {"dp_shard": 2},

@@ -25,6 +25,8 @@ void readWarmupSteps(const Value &value);
 void readMaxSteps(const Value &value);
 void readEpochs(const Value &value);
 void readMinRate(const Value &value);
+void readQuadraticWarmup(const Value &value);
+void readConstantRatio(const Value &value);
 void readMinFactor(const Value &value);
 void readScheduleArguments(const Value &value);
 

@@ -53,6 +53,15 @@ void foreign::readMinRate(const Value &value) {
   value.reading.minRate = kPart.read(value);
 }
 
+void foreign::readQuadraticWarmup(const Value &value) {
+  value.reading.growsQuadratically =
+      value.reader().readBool(value.node, value.key);
+}
+
+void foreign::readConstantRatio(const Value &value) {
+  value.reading.constantRatio = kPart.read(value);
+}
+
 /// torchtitan's, of any schedule that goes down.
 void foreign::readMinFactor(const Value &value) {
   readMinRate(value);
@@ -115,6 +124,32 @@ static std::string findArgument(const std::string &name, ScheduleKind kind,
       return std::string(each.becomes);
   const ScheduleNumberFacts *number = findScheduleNumber(key);
   return number && getFacts(kind).find(number->number) ? key : "";
+}
+
+/// Axolotl's keys of a cosine; a quadratic warm-up goes before a least rate,
+/// and a constant end is that of one.
+static void mergeCosine(Reading &reading, plan::ScheduleT &schedule) {
+  std::string name = getScheduleName(reading);
+  bool isCosine = name == "cosine";
+  if (reading.growsQuadratically && !isCosine)
+    reading.noteWithoutEffect("lr_scheduler.warmup_power",
+                              "lr_scheduler: " + name + ", as in Axolotl");
+  else if (reading.growsQuadratically)
+    setNumber(schedule, ScheduleNumber::warmup_power, 2);
+  if (reading.growsQuadratically && isCosine && reading.minRate) {
+    reading.noteWithoutEffect("lr_scheduler.min_lr_ratio",
+                              "lr_quadratic_warmup, as in Axolotl");
+    reading.minRate.reset();
+  }
+  if (!reading.constantRatio)
+    return;
+  if (isCosine && reading.minRate)
+    setNumber(schedule, ScheduleNumber::constant_ratio, *reading.constantRatio);
+  else
+    reading.noteWithoutEffect("lr_scheduler.constant_ratio",
+                              "lr_scheduler: " + name +
+                                  ", as in Axolotl, where a cosine with "
+                                  "cosine_min_lr_ratio has it");
 }
 
 static void mergeArguments(Reading &reading, plan::ScheduleT &schedule) {
@@ -225,6 +260,7 @@ static void merge(Reading &reading) {
     schedule.reset();
     return;
   }
+  mergeCosine(reading, *schedule);
   mergeMinRate(reading, *schedule);
   mergeArguments(reading, *schedule);
   completeLeast(*schedule, reading.find("lr_scheduler.min_lr") ||

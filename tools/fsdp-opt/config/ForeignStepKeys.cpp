@@ -20,8 +20,6 @@ constexpr std::string_view trained =
     "the exported model's requires_grad says what is trained";
 constexpr std::string_view restarts =
     "the optimizer and its schedule do not start anew within a run";
-constexpr std::string_view schedules =
-    "there is no such schedule; docs/Config.md lists those of lr_scheduler";
 constexpr std::string_view groups =
     "is optimizer: {groups: [{params: …, lr: …}]} here";
 
@@ -82,8 +80,13 @@ constexpr ForeignKey keys[] = {
     taken(OfTrainer, "", "lr_scheduler_kwargs", "", readScheduleArguments,
           "keys of `lr_scheduler`: those of that name, `min_lr_rate` is "
           "`min_lr_ratio`, `lr_end` `min_lr`"),
-    told(Axolotl, Refused, "", schedules,
-         "cosine_constant_lr_ratio lr_quadratic_warmup"),
+    taken(Axolotl, "", "lr_quadratic_warmup", "lr_scheduler.warmup_power",
+          readQuadraticWarmup,
+          "with `lr_scheduler: cosine`: `lr_scheduler.warmup_power: 2`"),
+    taken(Axolotl, "", "cosine_constant_lr_ratio",
+          "lr_scheduler.constant_ratio", readConstantRatio,
+          "with `lr_scheduler: cosine` and `cosine_min_lr_ratio`: "
+          "`lr_scheduler.constant_ratio`"),
     told(Axolotl, Refused, "", restarts,
          "jagged_restart_steps jagged_restart_warmup_steps "
          "jagged_restart_anneal_steps relora relora_steps relora_prune_ratio"),

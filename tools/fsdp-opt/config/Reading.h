@@ -134,6 +134,8 @@ public:
   /// Of the rate, what a schedule ends at.
   std::optional<double> minRate;
   bool isMinOfAll = false; ///< schedules that go down, not of cosine alone
+  bool growsQuadratically = false;     ///< a cosine's rate, in Axolotl
+  std::optional<double> constantRatio; ///< of it, too
   /// Biases and norms have no weight decay, as in transformers.
   bool sparesNorms = false;
   std::string wireDType;    ///< what DeepSpeed's gradients travel in
