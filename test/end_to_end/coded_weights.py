@@ -112,7 +112,7 @@ def adapter_case(bin):
         save_file(tensors, folder / "coded.safetensors")
         for init, words in (("default", ""), ("loftq", "in codes already: give whole weights")):
             model.requires_grad_(True)
-            compile_step(bin, folder, model, inputs, make_config(2, quantize={}, adapter={"r": 2, "dora": init == "default", "init": init}), options=["--weights=coded.safetensors"], factory=zoo.llama)
+            compile_step(bin, folder, model, inputs, make_config(2, quantize={}, adapter={"r": 2, "dora": init == "default", "init": init}), options=["--weights=coded.safetensors"])
             done = call(bin / "fsdp-run", "step.fsdp", "--data=data.safetensors", "--steps=0", "--export-merged=merged.safetensors", cwd=folder)
             assert bool(done.returncode) == bool(words) and words in done.stderr, done.stderr
         merged = load_file(folder / "merged.safetensors")

@@ -56,7 +56,7 @@ def case(bin, factory, targets, table, vectors=0, **config):
             compile_decoder(bin, folder, settings)
         else:
             model, inputs = factory()
-            compile_step(bin, folder, model.train(), inputs, settings, factory=factory)
+            compile_step(bin, folder, model.train(), inputs, settings)
         loads = 0
         for target in targets:
             names = must(bin.parent / "test" / "bin" / "fsdp-kernel-text", "step.fsdp", target, folder, cwd=folder).stdout.splitlines()

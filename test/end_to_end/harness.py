@@ -8,13 +8,10 @@ gradient.
 import argparse
 import copy
 import fnmatch
-import hashlib
-import importlib.util
 import json
 import math
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,7 +22,8 @@ import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
-import zoo
+import exports
+from exports import export
 from ranks import Ranks
 
 warnings.filterwarnings("ignore")
@@ -58,6 +56,7 @@ def parse_arguments(extend=lambda parser: None):
     parser.add_argument("--kernels", action="store_true", help="with kernels: on in all configs that say nothing of it")
     extend(parser)
     arguments = parser.parse_args()
+    exports.folder = arguments.bin.parent / "test" / "exports"
     if arguments.kernels:
         DEFAULTS["kernels"] = "on"
     if arguments.through_ir:
@@ -116,45 +115,6 @@ def must(*command, **options):
 
 
 EXPORTS = ("exported", "strict", "decomposed", "core")
-
-
-def of_the_zoo(factory):
-    # What a script binds to arguments has no name.
-    return getattr(zoo, getattr(factory, "__name__", ""), None) is factory
-
-
-def export_zoo(bin, factory, inputs, path, form="exported", dims=None):
-    """Saves what `export` makes of the model that `factory`, a function of the zoo, makes behind manual_seed(7), in training.
-
-    The first script that asks, of any run with these sources and packages, leaves it for all others. What PyTorch exports is
-    not what is tested here, and takes as long as the rest of a small case."""
-    said = (torch.__version__, torch.version.git_version, sys.version, str(dims), form, factory.__name__,
-            {name: str(getattr(value, "dtype", value)) for name, value in inputs.items()})
-    digest = hashlib.sha256(repr(said).encode())
-    for source in (zoo.__file__, __file__, torch.__file__):
-        digest.update(pathlib.Path(source).read_bytes())
-    if transformers := importlib.util.find_spec("transformers"):
-        digest.update(transformers.origin.encode())
-    kept = bin.parent / "test" / "exports" / f"{factory.__name__}-{digest.hexdigest()[:24]}.pt2"
-    if not kept.exists():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent) as folder, torch.random.fork_rng(devices=[]):
-            torch.manual_seed(7)
-            model, inputs = factory()
-            made = pathlib.Path(folder) / kept.name
-            export(model.train(), inputs, made, form, dims)
-            made.replace(kept)
-    shutil.copyfile(kept, path)
-
-
-def export(model, inputs, path, form="exported", dims=None):
-    """Saves what torch.export makes of the model: as it is traced, or with operators decomposed."""
-    program = torch.export.export(model, (), inputs, strict=form == "strict", dynamic_shapes=dims)
-    if form == "decomposed":
-        program = program.run_decompositions({})
-    elif form == "core":
-        program = program.run_decompositions()
-    torch.export.save(program, path)
 
 
 def make_data(inputs, batches):
@@ -259,15 +219,11 @@ def reference(model, inputs, data, world, steps, config, record=lambda out: None
     return rows, {k: v.detach() for k, v in parameters.items()}, persistent
 
 
-def compile_step(bin, folder, model, inputs, config, form="exported", options=(), factory=None):
-    """Compiles the model as a file of one of EXPORTS, or traced or scripted; the finished process. With `factory` it is what
-    export_zoo says of it."""
+def compile_step(bin, folder, model, inputs, config, form="exported", options=()):
+    """Compiles the model as a file of one of EXPORTS, or traced or scripted; the finished process."""
     (folder / "fsdp.yaml").write_text(yaml.safe_dump(config))
     if form in EXPORTS:
-        if factory and of_the_zoo(factory):
-            export_zoo(bin, factory, inputs, folder / "model.pt2", form)
-        else:
-            export(model, inputs, folder / "model.pt2", form)
+        export(model, inputs, folder / "model.pt2", form)
         file, flags = "model.pt2", []
     else:
         script = torch.jit.trace(model, example_kwarg_inputs=inputs, check_trace=False) if form == "traced" else torch.jit.script(model)
@@ -357,7 +313,7 @@ def train_case(bin, factory, world, backend="local", steps=3, form="exported", r
         start = {k: v.detach().clone() for k, v in model.named_parameters(remove_duplicate=False)}
         data = make_data(inputs, world * steps * settings.get("gradient_accumulation_steps", 1))
         save_file(data, folder / "data.safetensors")
-        compile_step(bin, folder, model, inputs, settings, form, factory=factory)
+        compile_step(bin, folder, model, inputs, settings, form)
         rows, final = train(bin, folder, world, steps, backend, options=run_options)
         frozen = {k for k, v in model.named_parameters(remove_duplicate=False) if not v.requires_grad}
         compare(rows, final, *reference(model, inputs, data, world, steps, settings), start, frozen)

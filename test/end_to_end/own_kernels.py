@@ -26,7 +26,7 @@ def interpreted(bin, factory, world, **config):
     """The interpreter, which defines what kernels compute, and the code that is made of them: losses and weights bit for bit."""
     def case(folder):
         model, inputs = prepare(bin, folder, factory, world, **config)
-        compile_step(bin, folder, model, inputs, make_config(world, kernels="on", **config), factory=factory)
+        compile_step(bin, folder, model, inputs, make_config(world, kernels="on", **config))
         results = []
         for how in ("interpret", ""):
             metrics, final = folder / f"metrics{how}.jsonl", folder / f"final{how}.safetensors"
@@ -43,7 +43,7 @@ def no_higher(bin, factory, world, **config):
         model, inputs = prepare(bin, folder, factory, world, **config)
         peaks = {}
         for kernels in ("off", "on"):
-            compile_step(bin, folder, model, inputs, make_config(world, kernels=kernels, **config), factory=factory, options=["--report=report.json"])
+            compile_step(bin, folder, model, inputs, make_config(world, kernels=kernels, **config), options=["--report=report.json"])
             peaks[kernels] = json.loads((folder / "report.json").read_text())["memory"]["peak"]
         assert peaks["on"] <= peaks["off"], f"{peaks}"
         text = must(bin / "fsdp-opt", "step.fsdp", "-o", "-", cwd=folder).stdout
@@ -96,7 +96,7 @@ def as_without(bin, world, **config):
         start = {name: value.detach().clone() for name, value in model.named_parameters()}
         moved, losses = {}, {}
         for kernels in ("off", "on"):
-            compile_step(bin, folder, model, inputs, make_config(world, kernels=kernels, **config), factory=layers)
+            compile_step(bin, folder, model, inputs, make_config(world, kernels=kernels, **config))
             rows, final = train(bin, folder, world, 3)
             losses[kernels] = torch.tensor([row["loss"] for row in rows])
             moved[kernels] = torch.cat([(final[name].float() - value).flatten() for name, value in start.items() if name in final])
@@ -116,7 +116,7 @@ def no_class(bin):
         data = load_file(folder / "data.safetensors")
         data["targets"][1, 2] = 48
         save_file(data, folder / "data.safetensors")
-        compile_step(bin, folder, model, inputs, make_config(1, kernels="on", mixed_precision=BF16), factory=layers)
+        compile_step(bin, folder, model, inputs, make_config(1, kernels="on", mixed_precision=BF16))
         assert "nll_loss_forward" in "".join(line for line in must(bin / "fsdp-opt", "step.fsdp", "-o", "-", cwd=folder).stdout.splitlines() if "= kernel" in line)
         done = call(bin / "fsdp-run", "step.fsdp", "--data=data.safetensors", "--steps=1", cwd=folder)
         assert done.returncode and "48" in done.stderr and "E072" in done.stderr, done.stderr

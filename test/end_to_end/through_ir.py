@@ -8,11 +8,12 @@ import pathlib
 import re
 import subprocess
 
+import torch
 import yaml
 from torch.export import Dim
 
 import zoo
-from harness import export_zoo, must, parse_arguments, run_cases
+from harness import export, must, parse_arguments, run_cases
 
 ADAM = {"name": "adam", "lr": 0.01, "betas": [0.8, 0.9], "eps": 1e-3, "weight_decay": 0.1}
 SGD = {"name": "sgd", "lr": 0.1, "momentum": 0.9, "nesterov": True}
@@ -141,7 +142,9 @@ def check_command(command, folder):
 def case(bin, model, config, options=()):
     def check(folder):
         factory, dims = (zoo.gpt, LENGTHS) if model == "lengths" else (getattr(zoo, model), None)
-        export_zoo(bin, factory, factory()[1], folder / "model.pt2", dims=dims)
+        torch.manual_seed(7)
+        module, inputs = factory()
+        export(module.train(), inputs, folder / "model.pt2", dims=dims)
         (folder / "fsdp.yaml").write_text(yaml.safe_dump({"fsdp_version": 2, **config}))
         compile = [bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", *options]
         must(*compile, "-o", "step.fsdp", cwd=folder)
