@@ -19,10 +19,11 @@ fsdp_quietly() {
   local what=$1 log=$2; shift 2
   printf '    %s ' "$what"
   "$@" >"$log" 2>&1 &
-  local pid=$!
+  local pid=$! tenths=0
   while kill -0 "$pid" 2>/dev/null; do
-    sleep 2
-    printf '.'
+    sleep 0.1
+    tenths=$((tenths + 1))
+    [ $((tenths % 20)) -ne 0 ] || printf '.'
   done
   if wait "$pid"; then
     printf ' done\n'

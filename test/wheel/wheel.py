@@ -93,7 +93,7 @@ def examples(readme):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--source", type=pathlib.Path, required=True)
-    parser.add_argument("--wheel", type=lambda text: pathlib.Path(text).resolve(), help="this one, rather than a new one")
+    parser.add_argument("--wheel", type=lambda text: pathlib.Path(text).resolve(), help="this one, or the one in this folder, rather than a new one")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder, begin = pathlib.Path(name), time.monotonic()
@@ -102,6 +102,8 @@ def main():
             subprocess.run([arguments.source / "python/wheel", folder], check=True, stdout=sys.stderr)
             wheel, = folder.glob("*.whl")
             print(f"made in {time.monotonic() - begin:.1f} s")
+        elif wheel.is_dir():
+            wheel = max(wheel.glob("*.whl"), key=lambda each: each.stat().st_mtime)
         print(f"{wheel.name}: {check_wheel(wheel) / 1e6:.1f} MB")
         subprocess.run([sys._base_executable, "-m", "venv", folder / "env"], check=True)
         python, begin = folder / "env/bin/python", time.monotonic()
