@@ -3,9 +3,12 @@
 # and, if the build knows a Python with torch (FSDP_PYTHON), %python and the
 # feature `pytorch`. The feature `runtime` says that fsdp-run is built.
 import os
+import sys
 
 import lit.formats
 
+# Of warm.py, which folders use that run the same programs often.
+sys.path.append(os.path.join(os.path.dirname(__file__), "end_to_end"))
 config.name = "fsdp"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
@@ -22,7 +25,10 @@ for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
 
 config.substitutions.append(("%fsdp_source", config.fsdp_source))
 config.substitutions.append(("%stages", os.path.join(config.fsdp_source, "test/ir/stages")))
+
 if config.fsdp_python:
+    # Of all tests of a run, where ctest has begun it.
+    config.fsdp_python = f"{config.fsdp_build}/test/bin/fsdp-warm-call @{config.fsdp_build}/test/warm/address {config.fsdp_python}"
     config.available_features.add("pytorch")
     config.substitutions.append(("%python", config.fsdp_python))
 if config.fsdp_runtime:

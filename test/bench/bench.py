@@ -95,6 +95,8 @@ def run_pytorch(kind, shape, steps):
 
 def run_ours(bin, folder, backend, steps):
     import harness
+    import warm
+    warm.is_off = True  # what is measured is loaded by itself
     metrics = harness.run_step(bin, folder, WORLD, f"--steps={steps}", "--threads=1", backend=backend)
     resident = metrics[-1]["rank_peak_rss_bytes"]
     return {"step_s": statistics.median(r["step_time_s"] for r in metrics[WARMUP:]),
@@ -104,6 +106,8 @@ def run_ours(bin, folder, backend, steps):
 
 def whole_steps(args):
     import harness
+    import warm
+    warm.is_off = True  # what is measured is loaded by itself
     report = {}
     for shape in args.shapes:
         with tempfile.TemporaryDirectory() as name:

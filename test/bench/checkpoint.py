@@ -27,6 +27,8 @@ def prepare(bin, folder, megabytes, world):
     import torch
     import torch.nn as nn
     from harness import compile_step, make_config
+    import warm
+    warm.is_off = True  # what is measured is loaded by itself
     # A third are parameters, the rest AdamW's moments.
     width, layers = 1024, max(2, round(megabytes / 12.6))
 

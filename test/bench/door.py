@@ -31,6 +31,8 @@ def main():
     import fsdp_opt
     import torch
     from harness import compile_step, launch, make_config
+    import warm
+    warm.is_off = True  # what is measured is loaded by itself
     from safetensors.torch import save_file
 
     def through_run(folder, world):

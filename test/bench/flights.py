@@ -28,6 +28,8 @@ def main():
     arguments = parser.parse_args()
     import bench
     from harness import compile_step, launch, make_config
+    import warm
+    warm.is_off = True  # what is measured is loaded by itself
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         model, inputs = bench.make_model(arguments.shape)

@@ -85,6 +85,8 @@ def compile_ours(arguments, folder, shape, name, world):
     """The artifact in a folder of its own; bytes that a rank's collectives exchange in a step."""
     import bench
     from harness import compile_step, make_config
+    import warm
+    warm.is_off = True  # what is measured is loaded by itself
     own = folder / f"{name}-{world}"
     own.mkdir(exist_ok=True)
     model, inputs = bench.make_model(shape)
@@ -100,6 +102,8 @@ def compile_ours(arguments, folder, shape, name, world):
 
 def run_ours(folder, arguments, name, world, steps):
     from harness import launch
+    import warm
+    warm.is_off = True  # what is measured is loaded by itself
     from safetensors.torch import load_file
     own = folder / f"{name}-{world}"
     (own / "m.jsonl").unlink(missing_ok=True)

@@ -80,6 +80,8 @@ def main():
     arguments = parser.parse_args()
     import bench
     from harness import compile_step, launch, make_config
+    import warm
+    warm.is_off = True  # what is measured is loaded by itself
     with tempfile.TemporaryDirectory() as name, Link(arguments.rate) if arguments.rate else contextlib.nullcontext() as link:
         run = link.launch if link else lambda bin, folder, *options: launch(bin, folder, WORLD, "gloo", *options)
         times, reductions = {}, {}

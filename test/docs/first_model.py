@@ -45,7 +45,7 @@ def main():
         (work / "build").mkdir()
         (work / "build" / "bin").symlink_to(BINARY / "bin")
         environment = {**os.environ, "MODEL": str(model), "TEXT": str(text), "LENGTH": "16", "BATCH": "2",
-                       "RANKS": str(RANKS), "STEPS": str(STEPS), "PYTHON": sys.executable, "HF_HUB_OFFLINE": "1"}
+                       "RANKS": str(RANKS), "STEPS": str(STEPS), "PYTHON": sys.executable, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
         done = subprocess.run(["bash", "-e"], input="\n".join(blocks), cwd=work, env=environment,
                               capture_output=True, text=True, timeout=600)
         print(done.stdout, done.stderr, sep="\n")

@@ -6,6 +6,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "end_to_end"))
+import warm  # noqa: E402
+
 GUIDE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "FromFullyShard.md"
 MODEL = '''
 import torch
@@ -54,7 +57,7 @@ def main():
             (pathlib.Path(folder) / name).write_text(script)
             # PyTorch's own ranks, without anything of ours, are aborted now and then on a busy machine when a peer ends first.
             for _ in range(3 if name == "fsdp2.py" else 1):
-                done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", name], cwd=folder,
+                done = subprocess.run([*warm.torchrun(2), name], cwd=folder,
                                       capture_output=True, text=True, timeout=240)
                 if done.returncode == 0:
                     break

@@ -14,6 +14,7 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, get_optimizer_state_dict, set_state_dict
 
 import fsdp_opt
+import warm
 import zoo
 from fsdp_opt.dcp import from_dcp, to_dcp
 from harness import batch_of, make_config, make_data, make_optimizer, must, parse_arguments, run_cases
@@ -130,7 +131,7 @@ def both_ways(name):
             saved = step.save(folder / "ck")
         for kind, options in FLAT.items():
             to_dcp(saved, folder / f"ours-{kind}", artifact, flatten=bool(options))
-        must(sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={WORLD}", "--standalone", pathlib.Path(__file__).resolve(), "--rank",
+        must(*warm.torchrun(WORLD), pathlib.Path(__file__).resolve(), "--rank",
              folder, name, cwd=folder)
         found = json.loads((folder / "losses.json").read_text())
         whole = found["undisturbed"]

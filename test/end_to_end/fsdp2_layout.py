@@ -14,6 +14,7 @@ import torch
 import torch.nn as nn
 from safetensors.torch import load_file, save_file
 
+import warm
 import zoo
 from flat import shapes
 from harness import batch_of, call, compile_step, export, make_config, make_data, must, parse_arguments, run_cases, train
@@ -150,8 +151,7 @@ def same_as_pytorch(bin, name, precise=True, steps=3):
             config["fsdp_config"]["mixed_precision"] = BF16
         compile_step(bin, folder, model, inputs, config)
         _, final = train(bin, folder, 2, steps)
-        must(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", pathlib.Path(__file__).resolve(),
-             "--peer", name, folder, steps, int(precise), cwd=folder)
+        must(*warm.torchrun(2), pathlib.Path(__file__).resolve(), "--peer", name, folder, steps, int(precise), cwd=folder)
         want = load_file(folder / "pytorch.safetensors")
         assert set(want) == set(start) <= set(final)
         for key, value in want.items():

@@ -12,7 +12,6 @@ import json
 import math
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 import exports
+import warm
 from exports import export
 from ranks import Ranks
 
@@ -57,6 +57,9 @@ def parse_arguments(extend=lambda parser: None):
     extend(parser)
     arguments = parser.parse_args()
     exports.folder = arguments.bin.parent / "test" / "exports"
+    if "fsdp_opt" in sys.modules:
+        from fsdp_opt import tools
+        warm.load_for_package(tools)
     if arguments.kernels:
         DEFAULTS["kernels"] = "on"
     if arguments.through_ir:
@@ -100,8 +103,7 @@ def run_cases(cases, only):
 def call(*command, cwd, env=None, timeout=240):
     """The finished process, whatever its exit status."""
     clean = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")}
-    done = subprocess.run([str(c) for c in command], cwd=cwd, env={**clean, "OMP_NUM_THREADS": "1", **(env or {})},
-                          capture_output=True, text=True, timeout=timeout)
+    done = warm.run(command, cwd, {**clean, "OMP_NUM_THREADS": "1", **(env or {})}, timeout)
     if done.returncode == 0:
         for watch in watchers:
             watch(command, cwd)
@@ -243,7 +245,7 @@ def launch(bin, folder, world, backend, *options):
             failed = [rank for rank in range(world) if ranks.status(rank)]
             assert not failed, f"rank {failed[0]} of fsdp-run exited with {ranks.status(failed[0])}: {ranks.message(failed[0])[-1500:]}"
             return ranks.message(0)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--no-python", f"--nproc-per-node={world}", "--standalone"]
+    launcher = [*warm.python(), "-m", "torch.distributed.run", "--no-python", f"--nproc-per-node={world}", "--standalone"]
     return must(*(launcher if backend == "torchrun" else []), *command, cwd=folder).stderr
 
 

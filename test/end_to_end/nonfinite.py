@@ -12,6 +12,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 
+import warm
 import zoo
 from harness import ADAMW, DEFAULTS, batch_of, call, compile_step, make_config, make_data, make_optimizer, must, parse_arguments, run_cases
 
@@ -82,11 +83,11 @@ def prepare(bin, folder, factory, world, spoil, steps=STEPS, **config):
 
 
 def run(bin, folder, *options, backend="local", world=2, steps=STEPS):
-    launcher = []
+    launcher, program, env = [], bin / "fsdp-run", {}
     if backend == "gloo":
-        import sys
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--no-python", f"--nproc-per-node={world}", "--standalone"]
-    return call(*launcher, bin / "fsdp-run", "step.fsdp", f"--steps={steps}", "--data=data.safetensors", "--metrics=m.jsonl", *options, cwd=folder)
+        launcher = [*warm.python(), "-m", "torch.distributed.run", "--no-python", f"--nproc-per-node={world}", "--standalone"]
+        program, env = warm.for_launchers(program, {"OMP_NUM_THREADS": "1"})
+    return call(*launcher, program, "step.fsdp", f"--steps={steps}", "--data=data.safetensors", "--metrics=m.jsonl", *options, cwd=folder, env=env)
 
 
 def metrics(folder):

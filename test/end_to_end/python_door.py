@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 import fsdp_opt
+import warm
 import zoo
 from harness import ADAMW, batch_of, compare, launch, make_config, make_data, must, parse_arguments, reference, run_cases
 from outputs import Outputs
@@ -83,8 +84,7 @@ def torchrun(factory, world, **config):
         data = make_data(inputs, world * STEPS)
         fsdp_opt.compile(copy.deepcopy(model), kwargs=inputs, config=settings, out=folder / "step.fsdp")
         torch.save((data, len(next(iter(inputs.values())))), folder / "data.pt")
-        must(sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={world}", "--standalone", pathlib.Path(__file__).resolve(),
-             "--rank", folder, cwd=folder)
+        must(*warm.torchrun(world), pathlib.Path(__file__).resolve(), "--rank", folder, cwd=folder)
         rows, final = torch.load(folder / "result.pt")
         compare(rows, final, *reference(model, inputs, data, world, STEPS, settings), start)
     return case

@@ -14,6 +14,7 @@ from torch.export import Dim
 from torch.utils.data import DataLoader
 
 import fsdp_opt
+import warm
 import zoo
 from fsdp_opt.transformers import FsdpTrainer
 from harness import compare, make_config, make_optimizer, must, parse_arguments, run_cases
@@ -147,7 +148,7 @@ def run_rank(folder):
 def processes(folder):
     """Two processes compute what two threads do."""
     model, artifact = make_artifact(folder, 2)
-    must(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", pathlib.Path(__file__).resolve(), "--rank", folder, cwd=folder)
+    must(*warm.torchrun(2), pathlib.Path(__file__).resolve(), "--rank", folder, cwd=folder)
     made, log = torch.load(folder / "result.pt", weights_only=False)
     want, _ = reference(model, make_rows(), {"optimizer": make_config(2)["optimizer"]}, STEPS, 2, 1)
     for row, (loss, _) in zip(made, want, strict=True):

@@ -6,9 +6,10 @@ import random
 import re
 import signal
 import socket
-import subprocess
 import sys
 import time
+
+import warm
 
 # Below what systems give to outgoing connections, so that none takes it meanwhile.
 PORTS = range(15000, 30000)
@@ -82,8 +83,8 @@ class Ranks:
         for rank in range(world):
             env = {**CLEAN, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1",
                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **envs.get(rank, {})}
-            with open(self.files[rank], "w") as file:
-                self.processes.append(subprocess.Popen([str(c) for c in command], cwd=folders.get(rank, folder), env=env, stdout=subprocess.DEVNULL, stderr=file))
+            with open(self.files[rank], "w") as file, open(os.devnull, "w") as nothing:
+                self.processes.append(warm.start(command, folders.get(rank, folder), env, nothing, file))
 
     def __enter__(self):
         return self

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """fsdp-train: the examples of docs/Recipes.md from an empty folder, beside PyTorch on the same rows."""
-import atexit
 import contextlib
+import hashlib
+import importlib.metadata
 import importlib.util
 import io
 import json
@@ -19,25 +20,29 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+import exports
 import fsdp_opt
+import warm
 from harness import parse_arguments, run_cases
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "docs/examples/recipes"
-os.environ["HF_HUB_OFFLINE"] = "1"
-TRAIN = [sys.executable, "-c", "from fsdp_opt.recipe import main; main()"]
-
-
-made = []  # the first case's folder, which the others copy
+# Threads of processes that share processors with others wait for each other most of the time.
+os.environ.update({"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"})
+TRAIN = ["-c", "from fsdp_opt.recipe import main; main()"]
 
 
 def begin(folder):
-    """The folder that docs/Recipes.md makes."""
-    if not made:
-        keep = tempfile.mkdtemp()
-        subprocess.run([sys.executable, EXAMPLES / "make_small.py", keep], check=True, capture_output=True)
-        made.append(keep)
-        atexit.register(shutil.rmtree, keep)
-    shutil.copytree(made[0], folder, dirs_exist_ok=True)
+    """The folder that docs/Recipes.md makes, which the first script that asks keeps for all others, as exports are kept."""
+    script = EXAMPLES / "make_small.py"
+    digest = hashlib.sha256(script.read_bytes() + "".join(map(importlib.metadata.version, ("torch", "transformers", "tokenizers"))).encode()).hexdigest()
+    kept = exports.folder / f"small-{digest[:24]}"
+    if not kept.exists():
+        exports.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=exports.folder) as made:
+            subprocess.run([*warm.python(), script, f"{made}/small"], check=True, capture_output=True)
+            with contextlib.suppress(OSError):  # another script has been faster
+                os.rename(f"{made}/small", kept)
+    shutil.copytree(kept, folder, dirs_exist_ok=True)
     for each in EXAMPLES.glob("*.yaml"):
         shutil.copy(each, folder)
 
@@ -49,7 +54,7 @@ def write(folder, name, base, **keys):
 
 
 def command(folder, file, *options):
-    done = subprocess.run([*TRAIN, file, *options], cwd=folder, capture_output=True, text=True, timeout=240)
+    done = subprocess.run([*warm.python(), *TRAIN, file, *options], cwd=folder, capture_output=True, text=True, timeout=240)
     assert not done.returncode, f"{file}: exit status {done.returncode}: {done.stdout[-500:]}{done.stderr[-1500:]}"
     return done.stdout
 
@@ -182,7 +187,7 @@ def killed(folder):
     for name in ("whole", "parted"):
         write(folder, name, "full.yaml", max_steps=24, save_steps=4, val_set_size=None)
     run(folder, "whole.yaml")
-    process = subprocess.Popen([*TRAIN, "parted.yaml"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen([sys.executable, *TRAIN, "parted.yaml"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + 120
     while not (folder / "parted/checkpoints/step_4").exists():
         assert process.poll() is None and time.monotonic() < deadline, "it saves nothing"

@@ -12,6 +12,7 @@ import time
 from safetensors.torch import load_file
 
 import random_training
+import warm
 from checkpoint import assert_same, newest, prepare, train, without_times
 from harness import parse_arguments, run_cases
 from ranks import CLEAN, find_port, find_ranks, kill_all
@@ -29,9 +30,10 @@ class Agents:
         launcher = [sys.executable, "-m", "torch.distributed.run", "--no-python", f"--nproc-per-node={WORLD // nodes}", f"--max-restarts={restarts}", *where]
         self.files = [folder / f"agent{node}.err" for node in range(nodes)]
         self.processes = []
+        command[0], env = warm.for_launchers(command[0], {**CLEAN, "OMP_NUM_THREADS": "1"})
         for file in self.files:
             with open(file, "w") as stream:
-                self.processes.append(subprocess.Popen([str(c) for c in [*launcher, *command]], cwd=folder, env={**CLEAN, "OMP_NUM_THREADS": "1"},
+                self.processes.append(subprocess.Popen([str(c) for c in [*launcher, *command]], cwd=folder, env=env,
                                                        stdout=subprocess.DEVNULL, stderr=stream))
 
     def __enter__(self):

@@ -14,6 +14,7 @@ import torch
 import transformers
 
 import fsdp_opt
+import warm
 from fsdp_opt import _training_arguments
 from fsdp_opt.transformers import FsdpTrainer
 from harness import must, parse_arguments, run_cases
@@ -152,7 +153,7 @@ def run_rank(folder):
 
 def processes(folder):
     """Two processes: both trainers, FSDP2 over gloo; two threads: the same; both folders are read by from_pretrained."""
-    must(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", pathlib.Path(__file__).resolve(), "--rank", folder, cwd=folder)
+    must(*warm.torchrun(2), pathlib.Path(__file__).resolve(), "--rank", folder, cwd=folder)
     theirs, ours = (json.loads((folder / f"{name}.json").read_text()) for name in ("theirs", "ours"))
     compare(ours, theirs)
     threads = train(FsdpTrainer, folder / "threads", world=2, num_train_epochs=2)

@@ -14,7 +14,7 @@ GAPS = "libfsdp-gaps.so"
 FILES = (("bin/fsdp-run", True, False), ("lib/libfsdp-runtime.so", True, False), ("lib/libfsdp-kernels.so", True, False), ("lib/libfsdp-cuda.so", True, True), (f"lib/{GAPS}", False, True),
          ("lib/libfake-nccl.so", True, True), ("test/bin/gpu-test", True, True), ("test/bin/cuda-streams-test", True, True))
 # The scripts, by their paths in test/.
-SCRIPTS = ("gpu/*.py", "gpu/first.sh", "end_to_end/exports.py", "end_to_end/harness.py", "end_to_end/quantized.py", "end_to_end/ranks.py", "end_to_end/zoo.py", "op_sweep/sweep.py")
+SCRIPTS = ("gpu/*.py", "gpu/first.sh", "end_to_end/exports.py", "end_to_end/harness.py", "end_to_end/quantized.py", "end_to_end/ranks.py", "end_to_end/warm.py", "end_to_end/zoo.py", "op_sweep/sweep.py")
 # What first.sh begins with: models and cases, on as few ranks as there are artifacts for.
 BEGIN = (("gpt", "bf16"), ("gpt", "zero3"), ("gpt", "kernels"))
 # A first archive: cases by model. One rank where a case stands in ALONE, and two.
@@ -130,7 +130,8 @@ def pack(out, limit):
     for folder in sorted(p for p in out.iterdir() if p.is_dir()):
         print(f"{sum(p.stat().st_size for p in folder.rglob('*') if p.is_file()) / 2**20:7.1f} MiB {folder.name}")
     archive = out.with_name(out.name + ".tar.gz")
-    with tarfile.open(archive, "w:gz") as file:
+    # A hundredth larger than with 9, in a third of the time.
+    with tarfile.open(archive, "w:gz", compresslevel=6) as file:
         file.add(out, arcname=".")
     size = archive.stat().st_size / 2**20
     print(f"{size:7.1f} MiB {archive.name}, which has it all")

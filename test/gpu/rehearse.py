@@ -26,6 +26,7 @@ import predict  # noqa: E402
 import stages  # noqa: E402
 import table  # noqa: E402
 import run as command  # noqa: E402
+import warm  # noqa: E402
 from harness import parse_arguments, run_cases  # noqa: E402
 from results import Results  # noqa: E402
 
@@ -335,7 +336,7 @@ def unpacked(made, folder):
     there = folder / "elsewhere"
     there.mkdir()
     shutil.unpack_archive(made, there, "gztar", **({"filter": "data"} if hasattr(archive.tarfile, "data_filter") else {}))
-    clean = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHON": sys.executable}
+    clean = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
     before = apart(kit.HERE.parent.parent, folder)
 
     def start(*words):
@@ -352,7 +353,7 @@ def must_end(process, status=0):
 
 def check_whole(bin, exports):
     def case(folder):
-        script = [sys.executable, kit.HERE / "run.py"]
+        script = [*warm.python(), kit.HERE / "run.py"]
         kit.call([*script, "prepare", "out", "--bin", bin, "--device=cpu", "--size=tiny", "--cuda-build", bin.parent, "--worlds", 2, "--every=100", "--names", *TRAINED,
                   *(["--exports", exports] if exports else [])], folder, timeout=800)
         shutil.rmtree(folder / "out")
@@ -395,7 +396,7 @@ def check_whole(bin, exports):
 def check_archive(bin, exports, to):
     """A first archive, left for a machine with a GPU; what lies in it works without the build."""
     def case(folder):
-        kit.call([sys.executable, kit.HERE / "run.py", "prepare", folder / "fsdp-gpu", "--bin", bin, "--cuda-build", bin.parent, "--quick", "--exports", exports], folder, timeout=800)
+        kit.call([*warm.python(), kit.HERE / "run.py", "prepare", folder / "fsdp-gpu", "--bin", bin, "--cuda-build", bin.parent, "--quick", "--exports", exports], folder, timeout=800)
         made = folder / "fsdp-gpu.tar.gz"
         shutil.rmtree(folder / "fsdp-gpu")
         there, start = unpacked(made, folder)

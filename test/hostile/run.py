@@ -13,15 +13,15 @@ import pathlib
 import re
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE / "files")]
+sys.path[:0] = [str(HERE), str(HERE / "files"), str(HERE.parent / "end_to_end")]
 
+import warm  # noqa: E402
 from archives import SEEDS  # noqa: E402
 from case import OPT, RUN  # noqa: E402
 
@@ -75,8 +75,7 @@ class Harness:
             if not self.tools["is_sanitized"]:
                 resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
         with open(holder.parent / "out", "w+b") as out, open(holder.parent / "err", "w+b") as err:
-            process = subprocess.Popen([self.tools[case.command[0]], *case.command[1:]], cwd=folder, stdin=subprocess.DEVNULL,
-                                       stdout=out, stderr=err, env=env, preexec_fn=limit, start_new_session=True)
+            process = warm.start([self.tools[case.command[0]], *case.command[1:]], folder, env, out, err, limit)
             usage = self.wait(process, case.seconds)
             out.seek(0)
             err.seek(0)
@@ -94,6 +93,14 @@ class Harness:
     @staticmethod
     def wait(process, seconds):
         """Resident bytes at their peak."""
+        if isinstance(process, warm.Process):
+            try:
+                process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                process.returncode = "time"
+            return process.resident_bytes
         end = time.monotonic() + seconds
         while True:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
@@ -101,7 +108,7 @@ class Harness:
                 process.returncode = os.waitstatus_to_exitcode(status)
                 return usage.ru_maxrss * 1024
             if time.monotonic() > end:
-                os.killpg(process.pid, signal.SIGKILL)
+                process.kill()
                 _, _, usage = os.wait4(process.pid, 0)
                 process.returncode = "time"
                 return usage.ru_maxrss * 1024

@@ -11,15 +11,17 @@ With --every, the operators that the page names are compared, and each K-th of t
 import argparse
 import collections
 import logging
+import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
 import torch
 
-import sweep
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "end_to_end"))
+import sweep  # noqa: E402
+import warm  # noqa: E402
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs/Reference/CudaSyncs.md"
 ARCHS = ("sm_80", "sm_90", "sm_100")
@@ -87,7 +89,7 @@ class Refused(Exception):
 
 def explain(bin, folder, arch):
     (folder / "fsdp.yaml").write_text(CONFIG.format(arch))
-    run = subprocess.run([bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "--explain"], cwd=folder, text=True, capture_output=True)
+    run = warm.run([bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "--explain"], folder, {**os.environ, "OMP_NUM_THREADS": "1"}, 240)
     if run.returncode:
         raise Refused(run.stderr)
     lines = {(module, op, why) for op, module, why in LINE.findall(run.stdout)}

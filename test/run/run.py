@@ -16,6 +16,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "end_to_end"))
+import warm  # noqa: E402
 from ranks import find_port  # noqa: E402
 
 
@@ -46,19 +47,24 @@ class FsdpRun(unittest.TestCase):
         self.make(2)
 
     def make(self, world):
-        subprocess.run([ARGS.make_step, self.folder, str(world)], check=True)
+        done = warm.run([ARGS.make_step, self.folder, str(world)], self.folder, clean_environment(), 60)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
-    def start(self, *args, artifact="step.fsdp", **env):
+    @staticmethod
+    def command(*args, artifact="step.fsdp"):
         if not any(arg.startswith("--data=") for arg in args):
             args = ("--data=sample", *args)
-        return subprocess.Popen([ARGS.fsdp_run, artifact, *args], cwd=self.folder, env=clean_environment(**env), text=True,
+        return [ARGS.fsdp_run, artifact, *args]
+
+    def start(self, *args, artifact="step.fsdp", **env):
+        """A process that is loaded by itself."""
+        return subprocess.Popen(self.command(*args, artifact=artifact), cwd=self.folder, env=clean_environment(**env), text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def run_it(self, *args, status=0, **env):
-        process = self.start(*args, **env)
-        out, err = process.communicate(timeout=120)
-        self.assertEqual(process.returncode, status, err)
-        return out, err
+        done = warm.run(self.command(*args), self.folder, clean_environment(**env), 120)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout, done.stderr
 
     def refused(self, status, error, *args, **env):
         _, err = self.run_it(*args, status=status, **env)
@@ -90,7 +96,9 @@ class FsdpRun(unittest.TestCase):
 
     def test_resident_peak_is_not_the_launchers(self):
         ballast = bytearray(os.urandom(1 << 20) * 1200)     # all pages of 1.2 GB are there
-        self.run_it("--steps=2", "--metrics=m.jsonl")
+        process = self.start("--steps=2", "--metrics=m.jsonl")
+        _, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, err)
         self.assertEqual(len(ballast), 1200 << 20)
         row = json.loads((self.folder / "m.jsonl").read_text().splitlines()[-1])
         self.assertLess(max(row["rank_peak_rss_bytes"]), 600e6)

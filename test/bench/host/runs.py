@@ -9,8 +9,11 @@ import subprocess
 import torch
 import yaml
 
+import warm
 from ranks import Ranks
 
+# What is measured is loaded by itself.
+warm.is_off = True
 ADAMW = {"name": "adamw", "lr": 1e-4}
 WARMUP = 3
 

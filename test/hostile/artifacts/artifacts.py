@@ -10,12 +10,16 @@ time, by no signal and without making any file, and fsdp-opt must print it or
 refuse it. With --write the artifacts are left there.
 """
 import argparse
+import os
 import pathlib
 import re
 import resource
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "end_to_end"))
+import warm  # noqa: E402
 
 MOST_BYTES = 64 << 10
 SECONDS = 60
@@ -30,8 +34,7 @@ def run(command, folder):
     def limit():
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace",
-                              timeout=SECONDS, preexec_fn=limit, stdin=subprocess.DEVNULL)
+        done = warm.run(command, folder, dict(os.environ), SECONDS, limit, "replace")
     except subprocess.TimeoutExpired:
         return None, "it ran longer than a minute"
     return done.returncode, done.stdout + done.stderr
