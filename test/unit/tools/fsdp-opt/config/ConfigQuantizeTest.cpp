@@ -42,8 +42,8 @@ TEST(Config, RefusesQuantizeThatIsNotThere) {
                 HasSubstr("power of two from 32 to 4096"));
   EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nquantize: {modules: []}"),
               HasSubstr("'modules'"));
-  EXPECT_THAT(refusal("mesh: {dp_shard: 2, tp: 2}\nquantize: {}"),
-              HasSubstr("'quantize' is not supported with mesh: {tp: 2}"));
+  EXPECT_TRUE(
+      parse("mesh: {dp_shard: 2, tp: 2}\nquantize: {}").config.quantize);
   EXPECT_TRUE(
       parse("mesh: {dp_shard: 2}\nquantize: {}\ndevice: cuda").config.quantize);
   EXPECT_THAT(of("float8: {}"), HasSubstr("with 'float8'"));
