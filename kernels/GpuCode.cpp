@@ -36,9 +36,9 @@ std::string_view fsdp::targetOfGpu(int capability) {
                   ": compile the model with kernels: off");
 }
 
-static std::string findOrMake(const std::string &request,
-                              std::string_view serialized,
-                              std::string_view target) {
+static std::string findOrMakePtx(const std::string &request,
+                                 std::string_view serialized,
+                                 std::string_view target) {
   CodeCache cache;
   if (std::optional<std::string> text = cache.findText(request))
     return *text;
@@ -61,7 +61,7 @@ fsdp::makeGpuCode(const plan::KernelProgramT &program, int capability) {
   static SharedPlaces<GpuCode> places;
   return places.find(request, [&] {
     auto code = std::make_shared<GpuCode>();
-    code->ptx = findOrMake(request, serialized, target);
+    code->ptx = findOrMakePtx(request, serialized, target);
     std::optional<std::vector<PtxLaunch>> launches = readLaunches(code->ptx);
     if (!launches)
       throw Error(ErrorId::KernelsUnusable,

@@ -50,8 +50,9 @@ private:
 
 } // namespace
 
-static CodeImage findOrMake(const std::string &request,
-                            std::string_view program, std::string_view target) {
+static CodeImage findOrMakeImage(const std::string &request,
+                                 std::string_view program,
+                                 std::string_view target) {
   CodeCache cache;
   if (std::optional<CodeImage> image = cache.find(request))
     return std::move(*image);
@@ -100,6 +101,7 @@ fsdp::loadKernel(const plan::KernelProgramT &program) {
   std::string request = requestFor(serialized, target);
   static SharedPlaces<LoadedKernel> places;
   return places.find(request, [&] {
-    return std::make_shared<Compiled>(findOrMake(request, serialized, target));
+    return std::make_shared<Compiled>(
+        findOrMakeImage(request, serialized, target));
   });
 }

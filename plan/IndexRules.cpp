@@ -23,12 +23,12 @@ enum class Count {
   classes, ///< the channels of the first operand; the fifth is also allowed
 };
 
-struct Rule {
+struct IndexRule {
   size_t argument; ///< of the indices
   Count count;
 };
 
-const std::map<std::string, Rule, std::less<>> kRules = {
+const std::map<std::string, IndexRule, std::less<>> kIndexRules = {
     {"aten::embedding", {1, Count::rows}},
     {"aten::embedding_dense_backward", {1, Count::number}},
     {"aten::index_select", {2, Count::dim}},
@@ -105,8 +105,8 @@ fsdp::checkedIndexOperands(const std::string &op,
                            const CallOperands &operands) {
   if (kIndexEachDim.contains(op))
     return indexEachDim(operands);
-  auto rule = kRules.find(op);
-  if (rule == kRules.end() || !operands.tensor(rule->second.argument))
+  auto rule = kIndexRules.find(op);
+  if (rule == kIndexRules.end() || !operands.tensor(rule->second.argument))
     return {};
   std::optional<int64_t> count = countPlaces(rule->second.count, operands);
   if (!count)

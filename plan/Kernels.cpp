@@ -75,9 +75,9 @@ static bool fits(char letter, KernelType type) {
 
 namespace {
 /// Reads a program from the front; stops at what does not hold.
-class Check {
+class KernelCheck {
 public:
-  explicit Check(const KernelProgramT &program) : program(program) {}
+  explicit KernelCheck(const KernelProgramT &program) : program(program) {}
 
   std::optional<std::string> run() {
     if (program.ops.size() > kMaxKernelOps ||
@@ -114,7 +114,7 @@ private:
 };
 } // namespace
 
-void Check::checkOperand(size_t index) {
+void KernelCheck::checkOperand(size_t index) {
   const KernelOperandT &operand = *program.operands[index];
   std::string name = "operand " + std::to_string(index);
   if (!typeOf(operand.dtype) ||
@@ -133,8 +133,8 @@ void Check::checkOperand(size_t index) {
 }
 
 /// The type and columns of what `op` gives, whose arguments were looked at.
-std::optional<KernelValue> Check::infer(const KernelOpT &op,
-                                        const std::string &name) {
+std::optional<KernelValue> KernelCheck::infer(const KernelOpT &op,
+                                              const std::string &name) {
   KernelOpKind kind = kindOf(op);
   const KernelOpFacts &facts = getFacts(kind);
   std::optional<KernelType> any;
@@ -169,7 +169,7 @@ std::optional<KernelValue> Check::infer(const KernelOpT &op,
   return KernelValue{type, isReduction(kind) ? 1 : columns};
 }
 
-void Check::checkOp(size_t index) {
+void KernelCheck::checkOp(size_t index) {
   const KernelOpT &op = *program.ops[index];
   std::string name = "operation " + std::to_string(index);
   if (op.kind >= std::size(kOps))
@@ -225,7 +225,7 @@ void Check::checkOp(size_t index) {
 }
 
 /// No two elements of what is written lie over each other.
-void Check::checkApart(size_t index) {
+void KernelCheck::checkApart(size_t index) {
   const KernelOperandT &operand = *program.operands[index];
   std::vector<std::pair<int64_t, int64_t>> dims{
       {operand.column_stride, static_cast<int64_t>(operand.columns)}};
@@ -241,7 +241,7 @@ void Check::checkApart(size_t index) {
   }
 }
 
-void Check::checkWritten(size_t index) {
+void KernelCheck::checkWritten(size_t index) {
   const KernelOperandT &operand = *program.operands[index];
   std::string name = "operand " + std::to_string(index);
   if (operand.written < 0 ||
@@ -262,7 +262,7 @@ void Check::checkWritten(size_t index) {
 }
 
 std::optional<std::string> fsdp::checkKernel(const KernelProgramT &program) {
-  return Check(program).run();
+  return KernelCheck(program).run();
 }
 
 //===----------------------------------------------------------------------===//
@@ -270,7 +270,7 @@ std::optional<std::string> fsdp::checkKernel(const KernelProgramT &program) {
 //===----------------------------------------------------------------------===//
 
 std::vector<KernelValue> fsdp::valuesOf(const KernelProgramT &program) {
-  Check check(program);
+  KernelCheck check(program);
   check.run();
   return std::move(check.values);
 }

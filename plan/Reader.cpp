@@ -3,6 +3,7 @@
 
 #include "plan/Reader.h"
 
+#include "plan/FileSize.h"
 #include "plan/Verify.h"
 #include "plan/Version.h"
 #include "support/Error.h"
@@ -14,9 +15,6 @@
 #include <memory>
 
 using namespace fsdp;
-
-/// What FlatBuffers' offsets reach.
-static constexpr uint64_t kMaxBytes = INT32_MAX;
 
 namespace {
 
@@ -124,7 +122,8 @@ bool PlanFile::isArtifact(std::string_view bytes) {
 }
 
 PlanFile PlanFile::read(const std::string &path, Trust trust) {
-  return fromBytes(readWholeFile(path, "the artifact", kMaxBytes), path, trust);
+  return fromBytes(readWholeFile(path, "the artifact", kMaxArtifactBytes), path,
+                   trust);
 }
 
 PlanFile PlanFile::fromBytes(std::string_view bytes, const std::string &name,

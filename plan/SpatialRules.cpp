@@ -140,7 +140,7 @@ void slowConvolutionBackward(Check &c) {
   c.contiguous(1);
 }
 
-const std::unordered_map<std::string_view, Rule> kRules = {
+const std::unordered_map<std::string_view, Rule> kSpatialRules = {
     {"aten::max_pool2d_with_indices_backward", maxPooled<2, 7>},
     {"aten::max_pool3d_with_indices_backward", maxPooled<3, 7>},
     {"aten::adaptive_max_pool2d_backward", maxPooled<2, 2>},
@@ -174,6 +174,6 @@ const std::unordered_map<std::string_view, Rule> kRules = {
 } // namespace
 
 Rule fsdp::operands::findSpatialRule(std::string_view op) {
-  auto rule = kRules.find(op);
-  return rule == kRules.end() ? nullptr : rule->second;
+  auto rule = kSpatialRules.find(op);
+  return rule == kSpatialRules.end() ? nullptr : rule->second;
 }

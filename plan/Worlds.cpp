@@ -3,6 +3,7 @@
 
 #include "plan/Worlds.h"
 
+#include "plan/FileSize.h"
 #include "plan/Target.h"
 #include "plan/worlds_generated.h"
 #include "support/Error.h"
@@ -14,9 +15,6 @@
 #include <utility>
 
 using namespace fsdp;
-
-/// What FlatBuffers' offsets reach.
-static constexpr uint64_t kMaxBytes = INT32_MAX;
 
 static std::string listRanks(const std::vector<uint64_t> &ranks) {
   std::string text;
@@ -37,7 +35,8 @@ bool WorldPlans::areSeveral(std::string_view bytes) {
 }
 
 WorldPlans WorldPlans::read(const std::string &path, Trust trust) {
-  return fromBytes(readWholeFile(path, "the artifact", kMaxBytes), path, trust);
+  return fromBytes(readWholeFile(path, "the artifact", kMaxArtifactBytes), path,
+                   trust);
 }
 
 WorldPlans WorldPlans::fromBytes(std::string_view bytes,

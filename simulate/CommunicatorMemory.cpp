@@ -37,11 +37,11 @@ private:
   uint64_t total = 0;
 };
 
-using Key = std::pair<uint32_t, plan::Stream>;
+using CommunicatorKey = std::pair<uint32_t, plan::Stream>;
 
 /// What a program's transfers take of the blocks of their communicators.
 void stage(const plan::PlanT &plan, const plan::ProgramT &program,
-           std::map<Key, Blocks> &communicators) {
+           std::map<CommunicatorKey, Blocks> &communicators) {
   std::map<uint32_t, std::pair<Blocks *, std::vector<uint64_t>>> inFlight;
   for (const auto &instruction : program.instructions) {
     if (const plan::WaitT *wait = instruction->body.AsWait()) {
@@ -69,7 +69,7 @@ void stage(const plan::PlanT &plan, const plan::ProgramT &program,
 
 CommunicatorMemory fsdp::getCommunicatorMemory(const plan::PlanT &plan,
                                                const NetworkModel &network) {
-  std::set<Key> used;
+  std::set<CommunicatorKey> used;
   for (const auto &program : plan.programs)
     for (const auto &instruction : program->instructions)
       if (const plan::TransferT *start = transferOf(*instruction))
@@ -80,7 +80,7 @@ CommunicatorMemory fsdp::getCommunicatorMemory(const plan::PlanT &plan,
   memory.bytes = uint64_t(network.communicator) * memory.count;
   if (!network.staging)
     return memory;
-  std::map<Key, Blocks> communicators;
+  std::map<CommunicatorKey, Blocks> communicators;
   for (const auto &program : plan.programs)
     stage(plan, *program, communicators);
   for (const auto &[key, blocks] : communicators)

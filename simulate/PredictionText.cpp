@@ -34,7 +34,7 @@ std::string ratioText(const SecondsPair &pair) {
 
 std::string printTimes(const Prediction &prediction,
                        const Comparison *compared) {
-  Table table;
+  TextTable table;
   table.add({"", "ms", "of the step"});
   auto row = [&](const char *name, double seconds) {
     table.add({name, formatMilliseconds(seconds),
@@ -46,7 +46,7 @@ std::string printTimes(const Prediction &prediction,
   row("waiting for the host", prediction.idle);
   if (!compared)
     return table.print();
-  Table both;
+  TextTable both;
   both.add({"", "predicted ms", "measured ms", "ratio"});
   auto pair = [&](const char *name, const SecondsPair &pair) {
     both.add({name, formatMilliseconds(pair.predicted),
@@ -65,7 +65,7 @@ std::string printTimes(const Prediction &prediction,
 
 /// Kinds of kernels, and the operators that were measured to take most.
 std::string printKernels(const Comparison &compared) {
-  auto row = [](Table &table, const std::string &name,
+  auto row = [](TextTable &table, const std::string &name,
                 const SecondsPair &pair) {
     table.add({name, formatCount(int64_t(pair.count)),
                formatMilliseconds(pair.predicted),
@@ -78,7 +78,7 @@ std::string printKernels(const Comparison &compared) {
   std::ranges::stable_sort(order, [&](size_t a, size_t b) {
     return compared.kinds[a].measured > compared.kinds[b].measured;
   });
-  Table kinds, operators;
+  TextTable kinds, operators;
   kinds.add({"kernels", "calls", "predicted ms", "measured ms", "ratio"});
   for (size_t kind : order)
     row(kinds,
@@ -107,7 +107,7 @@ std::string printKernels(const Prediction &prediction) {
       order.push_back(kind);
   std::ranges::stable_sort(
       order, [&](size_t a, size_t b) { return sums[a] > sums[b]; });
-  Table table;
+  TextTable table;
   table.add({"kernels", "calls", "ms", "of the step"});
   for (size_t kind : order)
     table.add({getName(WorkKind(kind)), formatCount(int64_t(counts[kind])),
@@ -117,7 +117,7 @@ std::string printKernels(const Prediction &prediction) {
 }
 
 std::string printMemory(const Prediction &prediction) {
-  Table table;
+  TextTable table;
   table.add({"memory of a rank", "size"});
   table.add({"planned", formatBytes(prediction.planned)});
   if (prediction.scratch != 0)
@@ -174,7 +174,7 @@ std::string printHighestUse(const std::vector<Activity> &activities,
 /// In flight and exposed, predicted and measured.
 std::string printTransfers(const PredictedProgram &program,
                            const ProfiledProgram &measured) {
-  Table table;
+  TextTable table;
   table.add({"bucket", "transfer", "size", "in flight ms", "measured ms",
              "ratio", "exposed ms", "measured ms", "ratio"});
   for (const PredictedTransfer &each : program.transfers) {
@@ -195,7 +195,7 @@ std::string printTransfers(const PredictedProgram &program,
 
 std::string printTransfers(const std::vector<Activity> &activities,
                            const PredictedProgram &program) {
-  Table table;
+  TextTable table;
   table.add({"bucket", "transfer", "size", "starts ms", "alone ms", "moves ms",
              "hidden ms", "exposed ms", "starts in front of",
              "waited for in front of"});

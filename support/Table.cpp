@@ -22,7 +22,7 @@ static size_t getWidth(const std::string &text) {
       std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-std::string Table::print() const {
+std::string TextTable::print() const {
   std::vector<size_t> widths;
   std::vector<bool> numbers;
   for (size_t i = 0; i < rows.size(); ++i)

@@ -15,10 +15,10 @@ std::string formatCount(int64_t count);
 
 /// Rows whose columns are aligned: those in which every cell but the first
 /// row's starts with a digit to the right, others to the left.
-class Table {
+class TextTable {
 public:
-  Table() = default;
-  explicit Table(std::vector<std::string> head) : rows{std::move(head)} {}
+  TextTable() = default;
+  explicit TextTable(std::vector<std::string> head) : rows{std::move(head)} {}
   void add(std::vector<std::string> row) { rows.push_back(std::move(row)); }
   /// One line a row, each indented by two spaces.
   std::string print() const;

@@ -11,7 +11,7 @@
 
 using namespace fsdp;
 
-static constexpr unsigned kWarp = 32, kSharedSpace = 3;
+static constexpr unsigned kSharedSpace = 3;
 
 void fsdp::waitForBlock(Code &code) {
   code.b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {},

@@ -9,6 +9,9 @@
 
 namespace fsdp {
 
+/// Threads that exchange numbers without shared memory.
+inline constexpr unsigned kWarp = 32;
+
 /// A thread's place among those that have a row: `count` of them, a power of
 /// two, at most 32 of one warp, or a whole block.
 struct RowThreads {

@@ -24,7 +24,7 @@
 using namespace fsdp;
 using plan::DType;
 
-static constexpr unsigned kThreads = 256, kWarp = 32, kGlobalSpace = 1;
+static constexpr unsigned kThreads = 256, kGlobalSpace = 1;
 /// Vectors of a thread that are kept.
 static constexpr uint64_t kMostKept = 8;
 

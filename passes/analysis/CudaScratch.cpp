@@ -364,10 +364,10 @@ KernelScratch foreachNorm(Operation *op, const CudaUse &) {
   return {chunks * int64_t(op->getNumOperands()) * kIndex};
 }
 
-using Rule = KernelScratch (*)(Operation *, const CudaUse &);
+using ScratchRule = KernelScratch (*)(Operation *, const CudaUse &);
 
 /// One for each operator with CudaScratchRule, in the order of their names.
-constexpr std::pair<StringLiteral, Rule> kRules[] = {
+constexpr std::pair<StringLiteral, ScratchRule> kScratchRules[] = {
     {"_flash_attention_backward", flashBackward},
     {"_flash_attention_forward", flashForward},
     {"_foreach_norm", foreachNorm},
@@ -395,12 +395,14 @@ constexpr std::pair<StringLiteral, Rule> kRules[] = {
     {"native_layer_norm_backward", normBackward},
 };
 
-Rule findRule(StringRef name) { return findOperatorRule(kRules, name); }
+ScratchRule findScratchRule(StringRef name) {
+  return findOperatorRule(kScratchRules, name);
+}
 
 } // namespace
 
 bool fsdp::hasCudaScratchRule(StringRef name) {
-  return findRule(name) != nullptr;
+  return findScratchRule(name) != nullptr;
 }
 
 KernelScratch fsdp::getCudaScratch(Operation *op, const CudaUse &use) {
@@ -410,7 +412,7 @@ KernelScratch fsdp::getCudaScratch(Operation *op, const CudaUse &use) {
       }))
     return {};
   if (schema->is(aten::CudaScratchRule))
-    return findRule(schema->name)(op, use);
+    return findScratchRule(schema->name)(op, use);
   if (schema->is(aten::CudaScratchSums))
     return partialSums(op);
   if (schema->is(aten::CudaScratchStrided))

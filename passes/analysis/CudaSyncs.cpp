@@ -162,10 +162,10 @@ StringRef checksZeroPoint(Operation *op, int) {
              : "";
 }
 
-using Rule = StringRef (*)(Operation *, int capability);
+using SyncRule = StringRef (*)(Operation *, int capability);
 
 /// One for each operator with MaySyncOnCuda, in the order of their names.
-constexpr std::pair<StringLiteral, Rule> kRules[] = {
+constexpr std::pair<StringLiteral, SyncRule> kSyncRules[] = {
     {"_grouped_mm", readsOffsets},
     {"_index_put_impl", readsMask},
     {"_linalg_solve_ex", checksErrors},
@@ -191,11 +191,15 @@ constexpr std::pair<StringLiteral, Rule> kRules[] = {
     {"segment_reduce", checksLengths},
 };
 
-Rule findRule(StringRef name) { return findOperatorRule(kRules, name); }
+SyncRule findSyncRule(StringRef name) {
+  return findOperatorRule(kSyncRules, name);
+}
 
 } // namespace
 
-bool fsdp::hasCudaSyncRule(StringRef name) { return findRule(name) != nullptr; }
+bool fsdp::hasCudaSyncRule(StringRef name) {
+  return findSyncRule(name) != nullptr;
+}
 
 StringRef fsdp::getCudaSync(Operation *op, int capability) {
   const aten::Schema *schema = aten::lookupSchema(op);
@@ -204,7 +208,7 @@ StringRef fsdp::getCudaSync(Operation *op, int capability) {
   if (schema->is(aten::SolvesOnCuda))
     return kSolves;
   if (schema->is(aten::MaySyncOnCuda))
-    return findRule(schema->name)(op, capability);
+    return findSyncRule(schema->name)(op, capability);
   if (schema->is(aten::SyncsOnCuda))
     return kReads;
   if (schema->is(aten::DataDependentOutput) ||

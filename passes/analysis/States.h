@@ -12,6 +12,10 @@
 
 namespace fsdp {
 
+inline mlir::FlatSymbolRefAttr refTo(StateOp state) {
+  return mlir::FlatSymbolRefAttr::get(state.getSymNameAttr());
+}
+
 /// The states of a module by name and number. Valid until one is added.
 class StateTable {
 public:

@@ -5,8 +5,9 @@
 
 #include "llvm/ADT/STLExtras.h"
 
-using namespace llvm;
 using namespace fsdp;
+using llvm::ArrayRef;
+using llvm::SmallVector;
 
 /// As few dims as possible, none of size 1.
 static AccessDims collapse(ArrayRef<AccessDim> dims) {
@@ -67,10 +68,10 @@ fsdp::divideRows(ArrayRef<Access> accesses) {
   SmallVector<int64_t> borders{1};
   for (const Access &access : accesses) {
     int64_t inside = 1;
-    for (AccessDim dim : reverse(access.rows))
+    for (AccessDim dim : llvm::reverse(access.rows))
       borders.push_back(inside *= dim.size);
   }
-  sort(borders);
+  llvm::sort(borders);
   borders.erase(llvm::unique(borders), borders.end());
   SmallVector<int64_t> rows;
   for (size_t i = borders.size(); i-- > 1;) {

@@ -8,8 +8,9 @@
 
 #include <bit>
 
-using namespace llvm;
 using namespace fsdp;
+using llvm::APFloat;
+using llvm::ArrayRef;
 using plan::DType;
 using plan::KernelOpT;
 
@@ -38,7 +39,7 @@ KernelValue KernelBuilder::infer(KernelOpKind kind, ArrayRef<Term> args,
   }
 }
 
-static bool isNumberOf(const fltSemantics &semantics, double value) {
+static bool isNumberOf(const llvm::fltSemantics &semantics, double value) {
   APFloat number(value);
   bool loses = false;
   number.convert(semantics, APFloat::rmNearestTiesToEven, &loses);
@@ -68,7 +69,7 @@ bool KernelBuilder::isExact(const KernelOpT &op, DType dtype) const {
   case KernelOpKind::minimum:
   case KernelOpKind::max_columns:
   case KernelOpKind::select:
-    return all_of(op.args, isOf);
+    return llvm::all_of(op.args, isOf);
   default:
     return false;
   }

@@ -38,9 +38,9 @@ struct Kept {
   int64_t bytes;
 };
 
-class Offloader {
+class ActivationOffloader {
 public:
-  Offloader(func::FuncOp func, OffloadAttr told)
+  ActivationOffloader(func::FuncOp func, OffloadAttr told)
       : func(func), told(told), memories(func) {
     for (auto [i, op] : llvm::enumerate(func.getBody().front()))
       positions[&op] = i;
@@ -221,7 +221,7 @@ struct OffloadActivations final
       return;
     for (func::FuncOp func : getPrograms(getOperation()))
       if (!isInference(func))
-        Offloader(func, told).run();
+        ActivationOffloader(func, told).run();
   }
 };
 

@@ -27,10 +27,6 @@ namespace fsdp {
 
 namespace {
 
-FlatSymbolRefAttr refTo(StateOp state) {
-  return FlatSymbolRefAttr::get(state.getSymNameAttr());
-}
-
 /// The first of `ops` in their block.
 Operation *findFirst(ArrayRef<Operation *> ops) {
   Operation *first = ops.front();
@@ -41,9 +37,10 @@ Operation *findFirst(ArrayRef<Operation *> ops) {
 }
 
 /// Gives one program its copies.
-class Offloader {
+class StateOffloader {
 public:
-  Offloader(func::FuncOp func, const StateTable &states, BucketsAttr buckets)
+  StateOffloader(func::FuncOp func, const StateTable &states,
+                 BucketsAttr buckets)
       : func(func), body(func.getBody().front()), states(states),
         buckets(buckets), builder(func.getContext()) {}
 
@@ -358,7 +355,7 @@ struct OffloadStates final : fsdp::impl::OffloadStatesBase<OffloadStates> {
       explain(states, told);
     auto buckets = getSetting<BucketsAttr>(module);
     for (func::FuncOp func : getPrograms(module))
-      Offloader(func, states, buckets).run();
+      StateOffloader(func, states, buckets).run();
   }
 
 private:

@@ -17,10 +17,6 @@ namespace fsdp {
 
 namespace {
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 struct MaterializeStorages
     : fsdp::impl::MaterializeStoragesBase<MaterializeStorages> {
   void runOnOperation() override {
@@ -62,9 +58,9 @@ struct MaterializeStorages
                    !members.insert(storage).second;
         else if (isa<StartOp>(op))
           needed = storage == Liveness::kNone ||
-                   !aten::isContiguous(typeOf(operand.get()));
+                   !aten::isContiguous(getTensor(operand.get()));
         else if (isa<CopyStartOp>(op))
-          needed = !aten::isContiguous(typeOf(operand.get()));
+          needed = !aten::isContiguous(getTensor(operand.get()));
         else if (isa<func::ReturnOp>(op))
           needed = isForeignState(liveness, program, operand) ||
                    sums.contains(operand.getOperandNumber());
@@ -85,7 +81,7 @@ struct MaterializeStorages
     if (storage.kind == StorageKind::State ||
         storage.kind == StorageKind::Input || !storage.value)
       return false;
-    RankedTensorType type = typeOf(value), whole = typeOf(storage.value);
+    RankedTensorType type = getTensor(value), whole = getTensor(storage.value);
     return aten::isContiguous(type) && aten::isContiguous(whole) &&
            type.getElementType() == whole.getElementType() &&
            type.getNumElements() == whole.getNumElements();

@@ -25,9 +25,9 @@ namespace {
 /// life, and to be gathered.
 using CopyKey = std::tuple<Attribute, unsigned, unsigned, unsigned, unsigned>;
 
-class Bucketer {
+class CopyBucketer {
 public:
-  Bucketer(func::FuncOp func, const StateTable &states)
+  CopyBucketer(func::FuncOp func, const StateTable &states)
       : func(func), states(states), builder(func.getContext()) {}
 
   LogicalResult run() {
@@ -151,7 +151,7 @@ struct BucketCopies final : fsdp::impl::BucketCopiesBase<BucketCopies> {
   void runOnOperation() override {
     StateTable states(getOperation());
     for (func::FuncOp func : getPrograms(getOperation()))
-      if (failed(Bucketer(func, states).run()))
+      if (failed(CopyBucketer(func, states).run()))
         return signalPassFailure();
   }
 };

@@ -7,6 +7,7 @@
 #include "passes/analysis/Mesh.h"
 #include "passes/analysis/Outputs.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/analysis/TensorBuilders.h"
 #include "passes/shard/Averages.h"
 #include "passes/shard/GradientNorm.h"
@@ -32,10 +33,6 @@ struct BoundResult {
   Value value;
   DictionaryAttr attributes;
 };
-
-FlatSymbolRefAttr refTo(StateOp state) {
-  return FlatSymbolRefAttr::get(state.getSymNameAttr());
-}
 
 /// What is done to the gradients, for all programs of a module.
 struct StepOptions {

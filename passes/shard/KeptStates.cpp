@@ -10,10 +10,6 @@
 using namespace mlir;
 using namespace fsdp;
 
-static FlatSymbolRefAttr refTo(StateOp state) {
-  return FlatSymbolRefAttr::get(state.getSymNameAttr());
-}
-
 FailureOr<KeptStates> KeptStatesDeclarer::declare(StateOp param,
                                                   ArrayRef<StringRef> moments,
                                                   StateDType dtype) {

@@ -24,7 +24,7 @@ namespace {
 
 /// Below it a gradient's greatest value is taken for this, so that the scale
 /// and its inverse are numbers of f32.
-constexpr double kLeastMaximum = 0x1p-100;
+constexpr double kLeastWireMaximum = 0x1p-100;
 
 struct NarrowWires final : fsdp::impl::NarrowWiresBase<NarrowWires> {
   void runOnOperation() override {
@@ -131,7 +131,8 @@ private:
       // power of two.
       scales.push_back(ScaleOp::create(
           ops.get(), ops.getLoc(), number, greatest, TypeAttr::get(wire),
-          ops.get().getF64FloatAttr(kLeastMaximum), ops.get().getUnitAttr()));
+          ops.get().getF64FloatAttr(kLeastWireMaximum),
+          ops.get().getUnitAttr()));
       each.getFullMutable().assign(
           EncodeOp::create(ops.get(), ops.getLoc(),
                            getTensor(tensor).clone(wire), tensor, scales.back())

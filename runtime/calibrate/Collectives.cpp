@@ -18,7 +18,7 @@
 
 using namespace fsdp;
 
-static constexpr size_t kSizes[] = {
+static constexpr size_t kTransferSizes[] = {
     size_t(4) << 10, size_t(32) << 10, size_t(256) << 10, size_t(1) << 20,
     size_t(4) << 20, size_t(16) << 20, size_t(64) << 20};
 /// Processor time of less is the clock's noise.
@@ -315,7 +315,7 @@ Repeated::Skew Repeated::measureSkew(Computation &work, const Times &alone,
 static void measureSkews(Crew &crew, Computation &work,
                          std::vector<Measured> &results) {
   Repeated small(crew, CollectiveKind::all_gather,
-                 kSizes[0] / sizeof(float) / size_t(crew.size()), 1);
+                 kTransferSizes[0] / sizeof(float) / size_t(crew.size()), 1);
   Repeated::Times alone = small.measure(11);
   double least = 0;
   results.push_back({"skew seconds", {0}, 0});
@@ -340,9 +340,9 @@ static void measureSizes(Crew &crew, Computation &work, CollectiveKind kind,
   auto elements = [&](size_t bytes) {
     return bytes / sizeof(float) / size_t(crew.size());
   };
-  Repeated small(crew, kind, elements(kSizes[0]), 1);
+  Repeated small(crew, kind, elements(kTransferSizes[0]), 1);
   double smallHandling = 0;
-  for (size_t bytes : kSizes) {
+  for (size_t bytes : kTransferSizes) {
     SizeTimes &size = all[bytes];
     Repeated repeated(crew, kind, elements(bytes), 1);
     Repeated::Times times = repeated.measure(bytes >= kLeastForShare ? 5 : 9);
@@ -360,7 +360,7 @@ static void measureSizes(Crew &crew, Computation &work, CollectiveKind kind,
     size.beside.push_back(beside.seconds);
     size.lost.push_back(beside.lost);
     double handling = times.start + times.finish;
-    if (bytes == kSizes[0])
+    if (bytes == kTransferSizes[0])
       smallHandling = handling;
     if (bytes < kLeastForShare || bytes > kMostBeyond)
       continue;
@@ -397,7 +397,7 @@ static void measureKind(Crew &crew, Computation &work, CollectiveKind kind,
     double beside = std::max(least(size.beside), least(size.moves));
     besides.push_back({name + " beside", {whole}, beside});
     double lost = least(size.lost);
-    if (bytes == kSizes[0])
+    if (bytes == kTransferSizes[0])
       smallLost = lost;
     if (!size.beyond.empty())
       lost = std::max(lost, smallLost + firstQuarter(size.beyond));

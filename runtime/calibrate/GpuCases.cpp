@@ -14,18 +14,18 @@ using Kind = BenchWork::Kind;
 using plan::DType;
 
 /// Of products: rows, columns and depth.
-static constexpr int64_t kSizes[] = {16, 128, 512, 2048, 8192};
+static constexpr int64_t kGpuProductSizes[] = {16, 128, 512, 2048, 8192};
 static constexpr DType kProductTypes[] = {DType::bf16, DType::f32};
 /// Whose rate is that of one large product.
 static constexpr DType kRateTypes[] = {DType::bf16, DType::f16, DType::f32,
                                        DType::f64};
-static constexpr int64_t kRateSize = 8192, kRateSizeF64 = 4096;
+static constexpr int64_t kGpuRateSize = 8192, kGpuRateSizeF64 = 4096;
 static constexpr int64_t kTransfers[] = {int64_t(64) << 10, int64_t(1) << 20,
                                          int64_t(16) << 20, int64_t(64) << 20,
                                          int64_t(256) << 20};
 static constexpr int64_t kLarge = int64_t(256) << 20; ///< bytes of one operand
 static constexpr int64_t kSmall = 64;                 ///< elements
-static constexpr int64_t kLength = 8192, kImages = 32;
+static constexpr int64_t kLength = 8192, kGpuImages = 32;
 /// Power and heat settle for so long before anything counts.
 static constexpr double kWarmSeconds = 2;
 /// A series of calls takes about so long, and is not less or more than so many.
@@ -170,7 +170,7 @@ void Measurer::memory() {
 void Measurer::products() {
   for (DType dtype : kRateTypes) {
     say("the rate of products of " + std::string(dtypeName(dtype)));
-    int64_t size = dtype == DType::f64 ? kRateSizeF64 : kRateSize;
+    int64_t size = dtype == DType::f64 ? kGpuRateSizeF64 : kGpuRateSize;
     double each =
         flopsOf(size, size, size) / time(product(dtype, size, size, size));
     result.tables.push_back(
@@ -184,9 +184,9 @@ void Measurer::products() {
                           (isTransposed ? "transposed " : "") +
                           std::string(dtypeName(dtype));
       say(table);
-      for (int64_t m : kSizes)
-        for (int64_t n : kSizes)
-          for (int64_t k : kSizes)
+      for (int64_t m : kGpuProductSizes)
+        for (int64_t n : kGpuProductSizes)
+          for (int64_t k : kGpuProductSizes)
             result.tables.push_back(
                 {table,
                  {double(m), double(n), double(k)},
@@ -210,9 +210,9 @@ void Measurer::attention() {
   work.kind = Kind::attentionBackward;
   result.attentionBackward = share(work, 2.5 * flops);
   work.kind = Kind::convolution;
-  work.rows = kImages;
+  work.rows = kGpuImages;
   result.convolution =
-      share(work, flopsOf(kImages * kBenchSide * kBenchSide, kBenchChannels,
+      share(work, flopsOf(kGpuImages * kBenchSide * kBenchSide, kBenchChannels,
                           kBenchChannels * kBenchKernel * kBenchKernel));
 }
 

@@ -24,8 +24,8 @@ static std::vector<std::string> tablesOf(const std::vector<Measured> &all,
   return names;
 }
 
-static double valueOf(const std::vector<Measured> &all,
-                      const std::string &table) {
+static double tableValue(const std::vector<Measured> &all,
+                         const std::string &table) {
   auto found = std::ranges::find(all, table, &Measured::table);
   return found == all.end() ? 0 : found->value;
 }
@@ -34,7 +34,7 @@ static std::string printMatmul(const GpuMeasurements &gpu) {
   std::string rates;
   for (const std::string &table : tablesOf(gpu.tables, "rate "))
     rates += (rates.empty() ? "" : ", ") + typeOf(table) + ": " +
-             printNumber(valueOf(gpu.tables, table));
+             printNumber(tableValue(gpu.tables, table));
   double least = 1;
   for (const Measured &each : gpu.tables)
     if (each.table.starts_with("products "))
@@ -85,7 +85,7 @@ std::string fsdp::printGpuCluster(const GpuMeasurements &gpu) {
          key("bandwidth", gpu.bandwidth) + key("cache", gpu.cache) +
          key("cache_bandwidth", gpu.cacheBandwidth) +
          // Where there is no multiply-add, half of it is nothing.
-         key("vector_rate", valueOf(gpu.tables, "rate f32") / 2) +
+         key("vector_rate", tableValue(gpu.tables, "rate f32") / 2) +
          key("kernel", gpu.kernel) + key("issue", gpu.issue) +
          key("attention_forward", gpu.attentionForward) +
          key("attention_backward", gpu.attentionBackward) +

@@ -25,7 +25,8 @@
 using namespace fsdp;
 
 /// Elements of the largest operand.
-static constexpr int64_t kSizes[] = {64, 4096, 32768, 131072, 1 << 20, 4 << 20};
+static constexpr int64_t kOperatorSizes[] = {64,     4096,    32768,
+                                             131072, 1 << 20, 4 << 20};
 /// Of normalisations and softmax; smaller tensors are one row.
 static constexpr int64_t kWidth = 256;
 static constexpr int64_t kClasses = 2048; ///< of losses
@@ -119,7 +120,7 @@ at::Tensor matrix(int64_t size, int64_t width = kWidth) {
 } // namespace
 
 void OperatorCases::elementwise() {
-  for (int64_t size : kSizes) {
+  for (int64_t size : kOperatorSizes) {
     at::Tensor x = numbers({size}), y = numbers({size});
     for (const char *name : {"relu", "silu", "tanh", "sigmoid", "exp", "log",
                              "rsqrt", "sqrt", "neg", "sin", "cos", "erf"})
@@ -141,7 +142,7 @@ void OperatorCases::elementwise() {
 
 void OperatorCases::rows() {
   using c10::IValue;
-  for (int64_t size : kSizes) {
+  for (int64_t size : kOperatorSizes) {
     at::Tensor x = matrix(size), y = matrix(size);
     std::vector<int64_t> last = {-1}, width = {x.size(1)};
     std::vector<bool> all = {true, true, true};
@@ -183,7 +184,7 @@ void OperatorCases::rows() {
 /// of a whole gradient what it has and three times what it gets.
 void OperatorCases::tables() {
   at::Tensor table = numbers({kRowsOfTable, kWidth});
-  for (int64_t size : kSizes) {
+  for (int64_t size : kOperatorSizes) {
     int64_t rows = std::max<int64_t>(1, size / kWidth);
     at::Tensor index = at::randint(kRowsOfTable, {rows}, c10::kLong);
     double written = double(rows * kWidth) * 4;
@@ -196,7 +197,7 @@ void OperatorCases::tables() {
 }
 
 void OperatorCases::copies() {
-  for (int64_t size : kSizes) {
+  for (int64_t size : kOperatorSizes) {
     at::Tensor x = matrix(size), to = matrix(size);
     add("copy", double(2 * x.nbytes()),
         KernelCall("aten::copy_", "", {to, x, false}));
@@ -210,7 +211,7 @@ void OperatorCases::copies() {
 }
 
 void OperatorCases::updates() {
-  for (int64_t size : kSizes) {
+  for (int64_t size : kOperatorSizes) {
     auto list = [&] { return c10::List<at::Tensor>({numbers({size})}); };
     c10::List<at::Tensor> steps({at::ones({})}), none;
     // Read and written but for the gradient.

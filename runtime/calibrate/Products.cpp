@@ -14,7 +14,7 @@
 
 using namespace fsdp;
 
-static constexpr int64_t kSizes[] = {1, 8, 32, 128, 512, 2048};
+static constexpr int64_t kProductSizes[] = {1, 8, 32, 128, 512, 2048};
 /// As the runtime calls products (runtime/exec/instructions/Call.cpp).
 static std::function<void()> makeProduct(const at::Tensor &left,
                                          const at::Tensor &right) {
@@ -49,9 +49,9 @@ void fsdp::measureProducts(Crew &crew, std::vector<Measured> &results) {
     for (int pass = 0; pass < kPasses; ++pass) {
       sayProgress(crew, isTransposed ? "products of transposed matrices"
                                      : "products of matrices");
-      for (int64_t m : kSizes)
-        for (int64_t n : kSizes)
-          for (int64_t k : kSizes) {
+      for (int64_t m : kProductSizes)
+        for (int64_t n : kProductSizes)
+          for (int64_t k : kProductSizes) {
             double seconds = timeProduct(crew, m, n, k, isTransposed);
             auto [known, isNew] =
                 least.try_emplace({double(m), double(n), double(k)}, seconds);

@@ -21,7 +21,7 @@ struct Rows {
 
 /// Numbers that are read and written at once.
 template <typename T, int count>
-struct alignas(count * sizeof(T)) Pack {
+struct alignas(count * sizeof(T)) RowPack {
   T at[count];
 };
 
@@ -35,7 +35,7 @@ struct Arithmetic {
 template <typename T, typename Accumulator, int count>
 __device__ void combinePack(const Rows<T> &rows, size_t pack,
                             const Arithmetic<Accumulator> &how) {
-  using Packed = Pack<T, count>;
+  using Packed = RowPack<T, count>;
   Packed values = reinterpret_cast<const Packed *>(rows.sources[0])[pack];
   Accumulator sums[count];
 #pragma unroll
@@ -82,9 +82,9 @@ __global__ void combine(Rows<T> rows, size_t elements,
 }
 
 template <typename T, typename Accumulator = T>
-void launch(std::span<const void *const> sources,
-            std::span<void *const> outputs, size_t elements,
-            const Combination &combination, StreamHandle stream) {
+void launchReduction(std::span<const void *const> sources,
+                     std::span<void *const> outputs, size_t elements,
+                     const Combination &combination, StreamHandle stream) {
   Rows<T> rows;
   rows.sourceCount = static_cast<int>(sources.size());
   rows.outputCount = static_cast<int>(outputs.size());
@@ -131,7 +131,8 @@ void fsdp::reduceOnDevice(std::span<const void *const> sources,
   bool isMax = combination.reduction == Reduction::max;
   auto run = [&]<typename T, typename Accumulator>(T, Accumulator,
                                                    size_t count) {
-    launch<T, Accumulator>(sources, outputs, count, combination, stream);
+    launchReduction<T, Accumulator>(sources, outputs, count, combination,
+                                    stream);
   };
   switch (dtype) {
   case DType::f32:

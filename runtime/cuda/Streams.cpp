@@ -22,7 +22,7 @@
 using namespace fsdp;
 
 /// Types that are divided.
-static c10::ScalarType toScalarType(plan::DType dtype) {
+static c10::ScalarType dividedType(plan::DType dtype) {
   switch (dtype) {
   case plan::DType::f32:
     return c10::kFloat;
@@ -231,7 +231,7 @@ public:
     c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(number));
     // Without a target LibTorch asks the driver whose memory it is.
     at::for_blob(data, {static_cast<int64_t>(elements)})
-        .options(at::TensorOptions().dtype(toScalarType(dtype)).device(device))
+        .options(at::TensorOptions().dtype(dividedType(dtype)).device(device))
         .target_device(device)
         .make_tensor()
         .div_(divisor);

@@ -3,6 +3,8 @@
 
 #include "runtime/device/Arena.h"
 
+#include "runtime/device/Pages.h"
+
 #include <algorithm>
 #include <iterator>
 #include <mutex>
@@ -23,8 +25,6 @@ Registry &registry() {
   static Registry &instance = *new Registry;
   return instance;
 }
-
-constexpr uint64_t kPage = 4096;
 
 } // namespace
 

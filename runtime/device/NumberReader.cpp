@@ -3,6 +3,8 @@
 
 #include "runtime/device/NumberReader.h"
 
+#include "runtime/device/Pages.h"
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 
@@ -12,8 +14,6 @@ using namespace fsdp;
 
 /// Of one number, of any type.
 static constexpr uint64_t kRoom = 16;
-/// What memory is mapped in.
-static constexpr uint64_t kPage = 4096;
 
 NumberReader::NumberReader(std::shared_ptr<Streams> streams, Memory &pinned,
                            StreamMemory &device)

@@ -3,6 +3,7 @@
 
 #include "runtime/device/StreamAheadWriter.h"
 
+#include "runtime/device/Pages.h"
 #include "support/Error.h"
 
 #include <chrono>
@@ -12,8 +13,6 @@ using namespace fsdp;
 /// Of parts in a buffer, as kernels like tensors to begin.
 static constexpr uint64_t kAlignment = 256;
 /// What memory is mapped in.
-static constexpr uint64_t kPage = 4096;
-
 /// Longer than any copy takes.
 static constexpr std::chrono::minutes kPatience(10);
 

@@ -281,7 +281,7 @@ void Comparison::printPlaces() {
            ? " (" + std::to_string(shown.size()) + " of them)"
            : std::string()) +
       ":");
-  Table table;
+  TextTable table;
   table.add({"rank", "host", "pid", "collectives", "place"});
   for (int rank : shown) {
     const FlightRecord &record = *runs.ranks().at(rank).record;

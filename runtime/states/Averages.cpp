@@ -19,7 +19,7 @@
 using namespace fsdp;
 
 /// What is converted at once.
-static constexpr uint64_t kBlockElements = 1 << 20;
+static constexpr uint64_t kAveragedAtOnce = 1 << 20;
 
 std::map<size_t, size_t> fsdp::listAverages(const plan::PlanT &plan) {
   std::map<size_t, size_t> averages;
@@ -62,8 +62,8 @@ static void copy(const Arenas &arenas, const Elements &from,
                  const Elements &to) {
   uint64_t fromBytes = dtypeBytes(from.home->dtype);
   uint64_t toBytes = dtypeBytes(to.home->dtype);
-  for (uint64_t done = 0; done < from.count; done += kBlockElements) {
-    uint64_t count = std::min(kBlockElements, from.count - done);
+  for (uint64_t done = 0; done < from.count; done += kAveragedAtOnce) {
+    uint64_t count = std::min(kAveragedAtOnce, from.count - done);
     auto size = static_cast<int64_t>(count);
     BytesToRead source(arenas.of(*from.home),
                        from.home->offset + (from.first + done) * fromBytes,

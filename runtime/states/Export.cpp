@@ -31,7 +31,7 @@
 using namespace fsdp;
 
 /// What a rank holds of all ranks' rows at once.
-static constexpr uint64_t kBlockBytes = 8 << 20;
+static constexpr uint64_t kHeldAtOnce = 8 << 20;
 
 Exporter::Exporter(const plan::PlanT &plan, const Arenas &arenas,
                    Fabric &fabric, const std::string &key, Exported what,
@@ -191,7 +191,7 @@ void Exporter::gather(const Home &home) {
     return;
   uint64_t element = dtypeBytes(home.state->dtype), room = roomOf(*home.state);
   uint64_t block =
-      std::max<uint64_t>(1, kBlockBytes / (element * ranks.size()));
+      std::max<uint64_t>(1, kHeldAtOnce / (element * ranks.size()));
   // Blocks of codes in whole rows.
   if (home.state->quantized)
     block = wholeRows(block, static_cast<uint64_t>(home.state->shape[1]));

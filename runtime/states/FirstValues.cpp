@@ -22,10 +22,10 @@
 using namespace fsdp;
 
 /// What is computed at once where it is rounded to a narrower type.
-static constexpr uint64_t kBlockElements = 1 << 16;
+static constexpr uint64_t kRoundedAtOnce = 1 << 16;
 
 /// What is read at once where rows are cut.
-static constexpr uint64_t kBlockBytes = 8 << 20;
+static constexpr uint64_t kReadAtOnce = 8 << 20;
 
 /// Runs of a file that are worth a call each. Of shorter ones whole rows are
 /// read, and cut then.
@@ -43,9 +43,9 @@ static void initialize(const plan::StateT &state, plan::DType dtype,
   if (dtype == plan::DType::f32)
     return computeElements<float>(init, tensor, first,
                                   {reinterpret_cast<float *>(to), count});
-  std::vector<float> wide(std::min(count, kBlockElements));
+  std::vector<float> wide(std::min(count, kRoundedAtOnce));
   for (uint64_t done = 0; done < count;) {
-    uint64_t block = std::min(kBlockElements, count - done);
+    uint64_t block = std::min(kRoundedAtOnce, count - done);
     computeElements<float>(init, tensor, first + done, {wide.data(), block});
     auto size = static_cast<int64_t>(block);
     at::from_blob(to + done * dtypeBytes(dtype), {size}, toScalarType(dtype))
@@ -84,7 +84,7 @@ void FirstValues::readWidened(const Region &region,
   auto row =
       static_cast<uint64_t>(static_cast<int64_t>(region.elements()) / rows);
   int64_t block = std::clamp<int64_t>(
-      static_cast<int64_t>(kBlockBytes / (row * element)), 1, rows);
+      static_cast<int64_t>(kReadAtOnce / (row * element)), 1, rows);
   std::vector<char> buffer(static_cast<uint64_t>(block) * row * element);
   for (int64_t first = 0; first < rows; first += block) {
     Region part = region;
@@ -122,11 +122,11 @@ void FirstValues::readPlain(const Region &region,
 
 float FirstValues::findOffset(const BlockForm &form) const {
   uint64_t all = *checkedElements(shape);
-  std::vector<char> read(std::min(kBlockElements, all) * element);
-  std::vector<float> wide(std::min(kBlockElements, all));
+  std::vector<char> read(std::min(kRoundedAtOnce, all) * element);
+  std::vector<float> wide(std::min(kRoundedAtOnce, all));
   ScaleMean mean(form);
-  for (uint64_t first = 0; first < all; first += kBlockElements) {
-    uint64_t count = std::min(kBlockElements, all - first);
+  for (uint64_t first = 0; first < all; first += kRoundedAtOnce) {
+    uint64_t count = std::min(kRoundedAtOnce, all - first);
     readRun(first, count, read.data());
     adjust(first, count, read.data());
     auto size = static_cast<int64_t>(count);
@@ -153,7 +153,7 @@ void FirstValues::readQuantized(const Region &region,
   }
   uint64_t all = *checkedElements(shape);
   auto ofRow = static_cast<uint64_t>(form.getRowElements());
-  uint64_t together = std::max(kBlockElements / ofRow, uint64_t(1));
+  uint64_t together = std::max(kRoundedAtOnce / ofRow, uint64_t(1));
   std::vector<char> read(together * ofRow * element);
   std::vector<float> wide(together * ofRow);
   float offset = form.hasCodedScales ? findOffset(form) : 0;
@@ -190,7 +190,7 @@ void FirstValues::readBlocks(const Region &region,
                              char *to) const {
   int64_t rows = region.size[0];
   int64_t block = std::clamp<int64_t>(
-      static_cast<int64_t>(kBlockBytes / rowBytes()), 1, rows);
+      static_cast<int64_t>(kReadAtOnce / rowBytes()), 1, rows);
   std::vector<char> buffer(static_cast<uint64_t>(block) * rowBytes());
   for (int64_t first = 0; first < rows; first += block) {
     Region part = region;

@@ -22,7 +22,7 @@
 using namespace fsdp;
 
 /// What is read at once where types differ.
-static constexpr uint64_t kBlockElements = 1 << 20;
+static constexpr uint64_t kConvertedAtOnce = 1 << 20;
 
 /// What is trained beside adapters that the compiler put in, and these, begin
 /// with what a folder of PEFT's has of them.
@@ -274,9 +274,9 @@ void WeightReader::readElements(const plan::StateT &state, uint64_t first,
   }
   const auto &[file, offset, dtype, coded] = source->second;
   if (coded) {
-    std::vector<float> wide(std::min(kBlockElements, elements));
+    std::vector<float> wide(std::min(kConvertedAtOnce, elements));
     for (uint64_t done = 0; done < elements;) {
-      uint64_t block = std::min(kBlockElements, elements - done);
+      uint64_t block = std::min(kConvertedAtOnce, elements - done);
       coded->readNumbers(files, first + done, block, wide.data());
       auto size = static_cast<int64_t>(block);
       at::from_blob(static_cast<char *>(to) + done * element, {size},
@@ -291,9 +291,9 @@ void WeightReader::readElements(const plan::StateT &state, uint64_t first,
   if (dtype == own)
     return file->read(begin, elements * stored, to);
   auto buffer =
-      std::make_unique<char[]>(std::min(kBlockElements, elements) * stored);
+      std::make_unique<char[]>(std::min(kConvertedAtOnce, elements) * stored);
   for (uint64_t done = 0; done < elements;) {
-    uint64_t block = std::min(kBlockElements, elements - done);
+    uint64_t block = std::min(kConvertedAtOnce, elements - done);
     file->read(begin + done * stored, block * stored, buffer.get());
     auto size = static_cast<int64_t>(block);
     at::from_blob(static_cast<char *>(to) + done * element, {size},

@@ -92,7 +92,7 @@ static std::string beginEvent() {
 // The file
 //===----------------------------------------------------------------------===//
 
-static Error notWritable(const std::string &path) {
+static Error eventsNotWritable(const std::string &path) {
   return Error(ErrorId::FileNotWritable,
                "the event file '" + path + "' cannot be written: " +
                    std::error_code(errno, std::generic_category()).message());
@@ -119,11 +119,11 @@ EventFile::EventFile(const std::string &folder, uint64_t first) {
   std::filesystem::create_directories(folder, code);
   if (code) {
     errno = code.value();
-    throw notWritable(name);
+    throw eventsNotWritable(name);
   }
   file = std::fopen(name.c_str(), "wxe");
   if (!file)
-    throw notWritable(name);
+    throw eventsNotWritable(name);
   std::string event = beginEvent();
   appendBytes(event, kFileVersion, "brain.Event:2");
   writeRecord(event);
@@ -170,5 +170,5 @@ void EventFile::writeRecord(const std::string &event) {
   appendFixed(record, masked(event));
   if (std::fwrite(record.data(), 1, record.size(), file) != record.size() ||
       std::fflush(file) != 0)
-    throw notWritable(name);
+    throw eventsNotWritable(name);
 }

@@ -33,7 +33,7 @@ uint64_t fsdp::peakResidentBytes() {
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-static Error notWritable(const std::string &path) {
+static Error metricsNotWritable(const std::string &path) {
   return Error(ErrorId::FileNotWritable,
                "the metrics file '" + path + "' cannot be written: " +
                    std::error_code(errno, std::generic_category()).message());
@@ -65,7 +65,7 @@ Metrics::Metrics(const Session &session, const std::string &path)
   file = std::fopen(findOutput(path).path.c_str(), kept == 0 ? "we" : "ae");
   if (!file ||
       (kept != 0 && ftruncate(fileno(file), static_cast<off_t>(kept)) != 0))
-    throw notWritable(path);
+    throw metricsNotWritable(path);
 }
 
 Metrics::~Metrics() {
@@ -153,5 +153,5 @@ void Metrics::writeLine(const std::string &line) {
   std::string text = line + "\n";
   if (std::fwrite(text.data(), 1, text.size(), file) != text.size() ||
       std::fflush(file) != 0)
-    throw notWritable(path);
+    throw metricsNotWritable(path);
 }

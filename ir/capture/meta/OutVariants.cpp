@@ -21,19 +21,19 @@ namespace {
 using Stack = torch::jit::Stack;
 
 /// How the CPU lays out a result that it had to resize.
-enum class Layout { AsFunctional, Contiguous };
+enum class OutLayout { AsFunctional, Contiguous };
 
 struct Variant {
   const char *out;
   const char *functional;
-  Layout layout = Layout::AsFunctional;
+  OutLayout layout = OutLayout::AsFunctional;
 };
 
 constexpr Variant variants[] = {
     {"_add_relu.out", "_add_relu.Tensor"},
-    {"_fft_c2c.out", "_fft_c2c", Layout::Contiguous},
-    {"_fft_c2r.out", "_fft_c2r", Layout::Contiguous},
-    {"_fft_r2c.out", "_fft_r2c", Layout::Contiguous},
+    {"_fft_c2c.out", "_fft_c2c", OutLayout::Contiguous},
+    {"_fft_c2r.out", "_fft_c2r", OutLayout::Contiguous},
+    {"_fft_r2c.out", "_fft_r2c", OutLayout::Contiguous},
     {"_logcumsumexp.out", "_logcumsumexp"},
     {"_native_batch_norm_legit.no_stats_out",
      "_native_batch_norm_legit.no_stats"},
@@ -47,7 +47,7 @@ constexpr Variant variants[] = {
     {"addbmm.out", "addbmm"},
     {"angle.out", "angle"},
     {"bucketize.Tensor_out", "bucketize.Tensor"},
-    {"cholesky.out", "cholesky", Layout::Contiguous},
+    {"cholesky.out", "cholesky", OutLayout::Contiguous},
     {"cholesky_inverse.out", "cholesky_inverse"},
     {"col2im.out", "col2im"},
     {"floor_divide.out", "floor_divide"},
@@ -109,20 +109,20 @@ c10::OperatorName parse(std::string_view text) {
           dot == text.npos ? "" : std::string(text.substr(dot + 1))};
 }
 
-struct Target {
+struct Functional {
   c10::OperatorHandle functional;
-  Layout layout;
+  OutLayout layout;
 };
 
-const Target *findTarget(const c10::OperatorName &out) {
+const Functional *findTarget(const c10::OperatorName &out) {
   static const auto targets = [] {
-    std::unordered_map<c10::OperatorName, Target> map;
+    std::unordered_map<c10::OperatorName, Functional> map;
     for (const Variant &variant : variants)
       map.emplace(parse(variant.out),
-                  Target{c10::Dispatcher::singleton()
-                             .findOp(parse(variant.functional))
-                             .value(),
-                         variant.layout});
+                  Functional{c10::Dispatcher::singleton()
+                                 .findOp(parse(variant.functional))
+                                 .value(),
+                             variant.layout});
     return map;
   }();
   auto it = targets.find(out);
@@ -137,13 +137,13 @@ void computeInto(const c10::OperatorHandle &op, c10::DispatchKeySet,
   size_t outs = schema.returns().size();
   Stack results(stack->end() - schema.arguments().size(), stack->end() - outs);
   Stack out(stack->end() - outs, stack->end());
-  const Target &target = *findTarget(op.operator_name());
+  const Functional &target = *findTarget(op.operator_name());
   target.functional.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta),
                                     &results);
   torch::jit::drop(*stack, schema.arguments().size());
   for (size_t i = 0; i < outs; ++i) {
     Tensor result = results[i].toTensor(), written = out[i].toTensor();
-    if (target.layout == Layout::Contiguous)
+    if (target.layout == OutLayout::Contiguous)
       result = contiguousLike(result);
     stack->push_back(takeLayout(written, result));
   }
@@ -153,7 +153,7 @@ void computeInto(const c10::OperatorHandle &op, c10::DispatchKeySet,
 
 std::optional<c10::OperatorHandle>
 fsdp::meta::getFunctional(const c10::OperatorName &out) {
-  const Target *target = findTarget(out);
+  const Functional *target = findTarget(out);
   return target ? std::optional(target->functional) : std::nullopt;
 }
 

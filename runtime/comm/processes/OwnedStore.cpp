@@ -17,7 +17,7 @@ using namespace fsdp;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-static constexpr milliseconds kLongestPause(50);
+static constexpr milliseconds kLongestStorePause(50);
 
 /// What the thread and its callers share; a thread that is left to itself keeps
 /// it.
@@ -166,7 +166,7 @@ void OwnedStore::wait(const std::vector<std::string> &keys,
                       const milliseconds &timeout) {
   auto end = Clock::now() + timeout;
   for (milliseconds pause(1); !check(keys);
-       pause = std::min(2 * pause, kLongestPause)) {
+       pause = std::min(2 * pause, kLongestStorePause)) {
     if (Clock::now() >= end)
       throw std::runtime_error("nobody set a key within " + describe(timeout));
     std::this_thread::sleep_for(pause);

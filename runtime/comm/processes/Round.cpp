@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 
 /// How soon rank 0 learns that another process took a rank's place.
 static constexpr milliseconds kSlice(200);
-static constexpr milliseconds kLongestPause(50);
+static constexpr milliseconds kLongestRoundPause(50);
 
 namespace {
 
@@ -131,7 +131,8 @@ std::string Lobby::lead() {
 std::string Lobby::follow() {
   store.set(here(rank), self);
   std::string round;
-  for (milliseconds pause(1);; pause = std::min(2 * pause, kLongestPause)) {
+  for (milliseconds pause(1);;
+       pause = std::min(2 * pause, kLongestRoundPause)) {
     std::optional<std::string> invited = store.tryGet("invited/" + self);
     if (invited && *invited != round) {
       round = *invited;

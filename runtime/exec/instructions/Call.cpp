@@ -76,11 +76,11 @@ void flatten(const torch::jit::Stack &stack, std::vector<at::Tensor> &tensors) {
   }
 }
 
-class KernelCall final : public Computation {
+class OperatorCall final : public Computation {
 public:
   /// `op`, with its arguments, computes what `call` asks for.
-  KernelCall(Preparation &p, const plan::CallT &call, c10::OperatorHandle op,
-             std::vector<c10::IValue> arguments);
+  OperatorCall(Preparation &p, const plan::CallT &call, c10::OperatorHandle op,
+               std::vector<c10::IValue> arguments);
 
   bool needsHost() const override { return waitsForDevice || indices.waits(); }
 
@@ -120,9 +120,9 @@ private:
   std::vector<at::Tensor> made;
 };
 
-KernelCall::KernelCall(Preparation &p, const plan::CallT &call,
-                       c10::OperatorHandle op,
-                       std::vector<c10::IValue> arguments)
+OperatorCall::OperatorCall(Preparation &p, const plan::CallT &call,
+                           c10::OperatorHandle op,
+                           std::vector<c10::IValue> arguments)
     : Computation(p.memory), op(op), arguments(std::move(arguments)),
       indices(p.plan, p.program, call, p.values, p.device.checksIndices()),
       resultCount(call.results.size()),
@@ -152,7 +152,7 @@ KernelCall::KernelCall(Preparation &p, const plan::CallT &call,
   }
 }
 
-void KernelCall::check() const {
+void OperatorCall::check() const {
   auto describe = [](const at::Tensor &t) {
     return t.defined() ? std::string(c10::toString(t.scalar_type())) +
                              toString(t.sizes())
@@ -176,9 +176,9 @@ void KernelCall::check() const {
   }
 }
 
-void KernelCall::assignResults(std::span<const ObservedRequest> requests,
-                               std::vector<AllocationSlot> &slots,
-                               std::vector<AllocationSlot> &spares) {
+void OperatorCall::assignResults(std::span<const ObservedRequest> requests,
+                                 std::vector<AllocationSlot> &slots,
+                                 std::vector<AllocationSlot> &spares) {
   for (const Result &result : results) {
     const at::Tensor &tensor = made[result.index];
     if (!result.isDirect || !tensor.defined())
@@ -203,7 +203,7 @@ void KernelCall::assignResults(std::span<const ObservedRequest> requests,
   }
 }
 
-void KernelCall::settle() {
+void OperatorCall::settle() {
   for (const Result &result : results) {
     at::Tensor &tensor = made[result.index];
     if (!result.isUsed)
@@ -232,7 +232,7 @@ void KernelCall::settle() {
 }
 
 /// Puts lists that nobody else has in the place of those on the stack.
-std::vector<c10::impl::GenericList> KernelCall::giveOwnLists() {
+std::vector<c10::impl::GenericList> OperatorCall::giveOwnLists() {
   std::vector<c10::impl::GenericList> given;
   for (c10::IValue &value : stack)
     if (value.isList()) {
@@ -242,7 +242,7 @@ std::vector<c10::impl::GenericList> KernelCall::giveOwnLists() {
   return given;
 }
 
-bool KernelCall::wereWritten(
+bool OperatorCall::wereWritten(
     const std::vector<c10::impl::GenericList> &given) const {
   size_t next = 0;
   for (const c10::IValue &value : arguments) {
@@ -260,7 +260,7 @@ bool KernelCall::wereWritten(
   return false;
 }
 
-void KernelCall::compute(StepState &) {
+void OperatorCall::compute(StepState &) {
   indices.check();
   stack = arguments;
   std::vector<c10::impl::GenericList> given;
@@ -276,7 +276,7 @@ void KernelCall::compute(StepState &) {
   settle();
 }
 
-void KernelCall::release() {
+void OperatorCall::release() {
   made.clear();
   stack.clear();
 }
@@ -371,10 +371,10 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
   if (auto attention = prepareVisibleAttention(p, call, name, arguments))
     return attention;
   if (auto other = replaceMatmul(name.name, name.overload, arguments))
-    return std::make_unique<KernelCall>(p, call, other->op,
-                                        std::move(other->arguments));
+    return std::make_unique<OperatorCall>(p, call, other->op,
+                                          std::move(other->arguments));
   if (auto inPlace = findInPlace(p, call, name))
-    return std::make_unique<KernelCall>(p, call, *inPlace,
-                                        std::move(arguments));
-  return std::make_unique<KernelCall>(p, call, *op, std::move(arguments));
+    return std::make_unique<OperatorCall>(p, call, *inPlace,
+                                          std::move(arguments));
+  return std::make_unique<OperatorCall>(p, call, *op, std::move(arguments));
 }

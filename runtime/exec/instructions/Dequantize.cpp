@@ -19,26 +19,26 @@ using namespace fsdp;
 namespace {
 
 /// Elements that a thread takes at a time, and those that it rounds at once.
-constexpr int64_t kPiece = 1 << 16, kTogether = BlockForm::kGreatest;
+constexpr int64_t kDequantizePiece = 1 << 16, kTogether = BlockForm::kGreatest;
 
 /// `round` is of a type of its own, so that it is inlined.
 template <typename T, typename Round>
 void dequantize(const BlockForm &form, const uint8_t *rows, T *to,
                 int64_t elements, Round round) {
   int64_t together = kTogether / form.elements;
-  at::parallel_for(0, form.countBlocks(elements), kPiece / form.elements,
-                   [&](int64_t begin, int64_t end) {
-                     alignas(64) float wide[kTogether];
-                     for (int64_t at = begin; at < end; at += together) {
-                       int64_t count = std::min(together, end - at);
-                       int64_t first = at * form.elements;
-                       dequantizeBlocks(form, rows, at, count, wide);
-                       std::transform(wide,
-                                      wide + std::min(count * form.elements,
-                                                      elements - first),
-                                      to + first, round);
-                     }
-                   });
+  at::parallel_for(
+      0, form.countBlocks(elements), kDequantizePiece / form.elements,
+      [&](int64_t begin, int64_t end) {
+        alignas(64) float wide[kTogether];
+        for (int64_t at = begin; at < end; at += together) {
+          int64_t count = std::min(together, end - at);
+          int64_t first = at * form.elements;
+          dequantizeBlocks(form, rows, at, count, wide);
+          std::transform(
+              wide, wide + std::min(count * form.elements, elements - first),
+              to + first, round);
+        }
+      });
 }
 
 } // namespace

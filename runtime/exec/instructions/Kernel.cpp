@@ -18,7 +18,7 @@ using plan::KernelProgramT;
 namespace {
 
 /// Elements that a thread takes at least.
-constexpr int64_t kPiece = int64_t{1} << 15;
+constexpr int64_t kKernelPiece = int64_t{1} << 15;
 
 /// A kernel and the addresses that it works on.
 struct KernelCall {
@@ -42,7 +42,7 @@ struct RowSum {
 
 /// `sums` of the parts' rows, in order, rounded to the type of `output`.
 void combine(const float *parts, int64_t columns, const at::Tensor &output) {
-  at::parallel_for(0, columns, kPiece / kKernelParts,
+  at::parallel_for(0, columns, kKernelPiece / kKernelParts,
                    [&](int64_t begin, int64_t end) {
                      for (int64_t c = begin; c < end; ++c) {
                        float sum = parts[c];
@@ -140,7 +140,8 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
   auto columns = static_cast<int64_t>(columnsOf(program));
   bool takesColumns = isFlat(program);
   call.count = takesColumns ? columns : rowsOf(program);
-  call.grain = takesColumns ? kPiece : std::max<int64_t>(1, kPiece / columns);
+  call.grain = takesColumns ? kKernelPiece
+                            : std::max<int64_t>(1, kKernelPiece / columns);
   if (call.count == 0 && sums.empty())
     return nullptr;
   // Before the first step as well: operators behind it may look up by what it

@@ -16,7 +16,7 @@ using namespace fsdp;
 namespace {
 
 /// Elements that a thread takes at a time.
-constexpr int64_t kPiece = int64_t{1} << 16;
+constexpr int64_t kSquaresPiece = int64_t{1} << 16;
 
 template <typename T>
 void addHalves(const T *values, int64_t count, SumDigits &digits) {
@@ -62,13 +62,14 @@ void fsdp::addSquares(const at::Tensor &tensor, SumDigits &digits) {
   at::Tensor dense =
       tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
   std::mutex mutex;
-  at::parallel_for(0, dense.numel(), kPiece, [&](int64_t begin, int64_t end) {
-    SumDigits own{};
-    addPiece(dense, begin, end - begin, own);
-    std::lock_guard lock(mutex);
-    for (size_t i = 0; i < own.size(); ++i)
-      digits[i] += own[i];
-  });
+  at::parallel_for(0, dense.numel(), kSquaresPiece,
+                   [&](int64_t begin, int64_t end) {
+                     SumDigits own{};
+                     addPiece(dense, begin, end - begin, own);
+                     std::lock_guard lock(mutex);
+                     for (size_t i = 0; i < own.size(); ++i)
+                       digits[i] += own[i];
+                   });
   carry(digits);
 }
 

@@ -66,12 +66,12 @@ std::string bytesText(double bytes) {
 }
 
 /// Numbers of a prediction; without a text, whether it is so.
-struct Row {
+struct PredictionRow {
   const char *name;
   double (*number)(const Prediction &);
   std::string (*text)(double);
 };
-constexpr Row kRows[] = {
+constexpr PredictionRow kRows[] = {
     {"step ms", [](const Prediction &p) { return p.seconds; },
      formatMilliseconds},
     {"kernels ms", [](const Prediction &p) { return p.compute; },
@@ -108,7 +108,7 @@ std::string fsdp::compareConfigs(MLIRContext &context,
   if (isPair)
     heads.push_back("change");
 
-  Table table;
+  TextTable table;
   table.add(heads);
   auto words = [&](const char *name,
                    const std::function<std::string(const Prediction &)> &text) {
@@ -133,7 +133,7 @@ std::string fsdp::compareConfigs(MLIRContext &context,
     add(
         "tokens/s", [](const Prediction &p) { return p.tokensPerSecond(); },
         [](double number) { return formatCount(int64_t(number)); });
-  for (const Row &row : kRows) {
+  for (const PredictionRow &row : kRows) {
     if (row.text)
       add(row.name, row.number, row.text);
     else
@@ -166,7 +166,7 @@ std::string fsdp::simulateWorlds(MLIRContext &context,
   Input input = read(context, line, line.config);
   const Config &given = input.loaded.config;
   Cluster cluster = loadCluster(given, line.measured);
-  Table worlds, bandwidths;
+  TextTable worlds, bandwidths;
   std::vector<std::string> columns{
       "ranks",       "nodes",   "step ms", "kernels ms", "exposed ms",
       "of the step", "planned", "held",    "fits",       "in collectives"};

@@ -301,7 +301,7 @@ constexpr std::string_view started =
 constexpr std::string_view peft =
     "the exported model's adapters are as PEFT made them";
 
-constexpr ForeignKey keys[] = {
+constexpr ForeignKey adapterKeys[] = {
     taken(Axolotl, "", "adapter", "", readAdapter,
           "a map of `adapter` from the keys below, unless the exported model "
           "has adapters; `qlora` also `quantize: {kind: nf4, double_quant: "
@@ -364,4 +364,4 @@ constexpr ForeignKey keys[] = {
 };
 } // namespace
 
-std::span<const ForeignKey> foreign::getAdapterKeys() { return keys; }
+std::span<const ForeignKey> foreign::getAdapterKeys() { return adapterKeys; }

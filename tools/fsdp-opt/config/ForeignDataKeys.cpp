@@ -33,7 +33,7 @@ constexpr std::string_view comparedTokens =
     "nothing: compared with the exported tokens of a row; a difference is a "
     "warning";
 
-constexpr ForeignKey keys[] = {
+constexpr ForeignKey dataKeys[] = {
     taken(OfTrainer, "", "micro_batch_size per_device_train_batch_size", "",
           readRows, comparedRows),
     taken(OfTrainer, "",
@@ -103,4 +103,4 @@ constexpr ForeignKey keys[] = {
 };
 } // namespace
 
-std::span<const ForeignKey> foreign::getDataKeys() { return keys; }
+std::span<const ForeignKey> foreign::getDataKeys() { return dataKeys; }

@@ -4,6 +4,7 @@
 #include "tools/fsdp-opt/config/ForeignDeepSpeed.h"
 #include "tools/fsdp-opt/config/ForeignKeys.h"
 #include "tools/fsdp-opt/config/ForeignReaders.h"
+#include "tools/fsdp-opt/config/ForeignTexts.h"
 
 using namespace fsdp;
 using namespace fsdp::foreign;
@@ -12,9 +13,6 @@ using enum ForeignKey::Action;
 
 namespace {
 constexpr unsigned ds = DeepSpeed;
-constexpr std::string_view schedule = "the compiler schedules the transfers";
-constexpr std::string_view run = "fsdp-run's options say how long to run and "
-                                 "what to write";
 constexpr std::string_view memory = "memory is planned";
 constexpr std::string_view left = "left to the Trainer's arguments: a warning";
 
@@ -26,7 +24,7 @@ constexpr ForeignKey automatic(std::string_view section,
   return taken(ds, section, names, "", readAuto, left).only(isAuto);
 }
 
-constexpr ForeignKey keys[] = {
+constexpr ForeignKey deepSpeedKeys[] = {
     // The step.
     taken(ds, "", "train_micro_batch_size_per_gpu", "", readRows,
           "nothing: compared with the rows that the model was exported with; a "
@@ -221,4 +219,6 @@ constexpr ForeignKey keys[] = {
 };
 } // namespace
 
-std::span<const ForeignKey> foreign::getDeepSpeedKeys() { return keys; }
+std::span<const ForeignKey> foreign::getDeepSpeedKeys() {
+  return deepSpeedKeys;
+}

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "tools/fsdp-opt/config/ForeignKeys.h"
+#include "tools/fsdp-opt/config/ForeignTexts.h"
 
 using namespace fsdp;
 using namespace fsdp::foreign;
@@ -9,17 +10,13 @@ using enum ForeignKey::Action;
 
 namespace {
 constexpr std::string_view model = "the model is the exported file";
-constexpr std::string_view loading = "each rank reads its own rows from the "
-                                     "model file";
-constexpr std::string_view kernels = "the exported program says which "
-                                     "operators run";
 constexpr std::string_view initial =
     "the exported model's values are the first ones, or those of init: {…}";
 constexpr std::string_view structure =
     "the exported model has the layers that it was exported with: build it so "
     "before the export";
 
-constexpr ForeignKey keys[] = {
+constexpr ForeignKey modelKeys[] = {
     told(
         OfTrainer | Accelerate | Torchtitan, Ignored, "", model,
         "model_config base_model base_model_config model_type model "
@@ -72,4 +69,4 @@ constexpr ForeignKey keys[] = {
 };
 } // namespace
 
-std::span<const ForeignKey> foreign::getModelKeys() { return keys; }
+std::span<const ForeignKey> foreign::getModelKeys() { return modelKeys; }

@@ -61,7 +61,7 @@ std::string_view nameOf(StateChoice states) {
                                          : "bfloat16";
 }
 
-std::string listNames() {
+std::string listOptimizers() {
   std::string text;
   for (const OptimizerFacts &each : getOptimizers())
     text += (text.empty() ? "" : ", ") + std::string(each.name);
@@ -89,7 +89,7 @@ void fsdp::readOptimizerWord(const Value &value, OptimizerConfig &optimizer) {
     value.reader().fail(
         ErrorId::ConfigNotSupported, value.node,
         "'" + value.key + ": " + text + "' cannot be had: the optimizers are " +
-            listNames() + "; write " + std::string(nearestWord(text)) +
+            listOptimizers() + "; write " + std::string(nearestWord(text)) +
             " for AdamW with states as wide");
   if (word == std::end(kWords))
     value.failType("a map such as {name: adamw, lr: 1.0e-3}, or " +

@@ -19,7 +19,7 @@ using namespace fsdp;
 using namespace fsdp::foreign;
 using enum ForeignKey::Action;
 
-static void keep(const Value &value, const char *own) {
+static void keepQuantize(const Value &value, const char *own) {
   auto [it, isNew] = value.reading.quantizeKeys.try_emplace(
       own, AdapterKey{value.key, value.node, value.node});
   if (!isNew && it->second.value.Scalar() != value.node.Scalar())
@@ -61,20 +61,20 @@ static void readBits(const Value &value) {
                 /*isDouble=*/bits == 4);
 }
 
-static void readKind(const Value &value) {
+static void readQuantizeKind(const Value &value) {
   static constexpr std::string_view words[] = {"nf4", "fp4"};
   value.reader().readChoice(value.node, value.key, words);
-  keep(value, "kind");
+  keepQuantize(value, "kind");
 }
 
 static void readDouble(const Value &value) {
   Flag().read(value);
-  keep(value, "double_quant");
+  keepQuantize(value, "double_quant");
 }
 
 static void readBlockSize(const Value &value) {
   kBlockSize.read(value);
-  keep(value, "block_size");
+  keepQuantize(value, "block_size");
 }
 
 /// transformers' BitsAndBytesConfig.
@@ -82,7 +82,7 @@ static void readBnb(const Value &value) {
   static constexpr std::pair<std::string_view, void (*)(const Value &)>
       readers[] = {{"load_in_4bit", readLoadIn4Bit},
                    {"load_in_8bit", readLoadIn8Bit},
-                   {"bnb_4bit_quant_type", readKind},
+                   {"bnb_4bit_quant_type", readQuantizeKind},
                    {"bnb_4bit_use_double_quant", readDouble},
                    {"bnb_4bit_blocksize", readBlockSize},
                    // Of what is said elsewhere, or of no concern here.
@@ -167,7 +167,7 @@ constexpr std::string_view quantised =
     "parameters keep the type in which they were exported, or quantize: {kind: "
     "nf4}, fp4 or int8 holds frozen ones";
 
-constexpr ForeignKey keys[] = {
+constexpr ForeignKey quantizeKeys[] = {
     taken(OfTrainer, "", "load_in_4bit", "", readLoadIn4Bit,
           "`quantize: {kind: nf4}`, unless that is given; with Axolotl's "
           "`adapter: qlora` also `double_quant: true`, as there")
@@ -180,7 +180,7 @@ constexpr ForeignKey keys[] = {
           "unless that is given")
         .quietIfOff(),
     taken(LlamaFactory | Trl, "", "quantization_type bnb_4bit_quant_type", "",
-          readKind, "`quantize.kind`, with a key that asks for 4 bits"),
+          readQuantizeKind, "`quantize.kind`, with a key that asks for 4 bits"),
     taken(LlamaFactory | Trl, "",
           "double_quantization use_bnb_nested_quant bnb_4bit_use_double_quant",
           "", readDouble,
@@ -204,4 +204,4 @@ constexpr ForeignKey keys[] = {
 };
 } // namespace
 
-std::span<const ForeignKey> foreign::getQuantizeKeys() { return keys; }
+std::span<const ForeignKey> foreign::getQuantizeKeys() { return quantizeKeys; }

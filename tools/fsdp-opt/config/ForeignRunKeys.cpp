@@ -3,21 +3,20 @@
 
 #include "tools/fsdp-opt/config/ForeignKeys.h"
 #include "tools/fsdp-opt/config/ForeignReaders.h"
+#include "tools/fsdp-opt/config/ForeignTexts.h"
 
 using namespace fsdp;
 using namespace fsdp::foreign;
 using enum ForeignKey::Action;
 
 namespace {
-constexpr std::string_view run = "fsdp-run's options say how long to run and "
-                                 "what to write";
 constexpr std::string_view launch = "the mesh and the launcher say where ranks "
                                     "run";
 constexpr std::string_view ending =
     "fsdp-run --keep-best keeps the best checkpoint, and --patience=N ends the "
     "run when validation finds nothing better";
 
-constexpr ForeignKey keys[] = {
+constexpr ForeignKey runKeys[] = {
     told(OfTrainer | Accelerate | Torchtitan, Ignored, "", run,
          "output_dir logging_steps logging_dir save_steps save_strategy "
          "save_total_limit save_safetensors saves_per_epoch eval_steps "
@@ -85,4 +84,4 @@ constexpr ForeignKey keys[] = {
 };
 } // namespace
 
-std::span<const ForeignKey> foreign::getRunKeys() { return keys; }
+std::span<const ForeignKey> foreign::getRunKeys() { return runKeys; }

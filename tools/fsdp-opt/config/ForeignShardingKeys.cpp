@@ -4,26 +4,22 @@
 #include "tools/fsdp-opt/config/ForeignDeepSpeed.h"
 #include "tools/fsdp-opt/config/ForeignKeys.h"
 #include "tools/fsdp-opt/config/ForeignReaders.h"
+#include "tools/fsdp-opt/config/ForeignTexts.h"
 
 using namespace fsdp;
 using namespace fsdp::foreign;
 using enum ForeignKey::Action;
 
 namespace {
-constexpr std::string_view parallel =
-    "only data, tensor and context parallelism are compiled";
 constexpr std::string_view ulysses =
     "sequences are cut by mesh: {cp: N}, and attention gathers keys or passes "
     "them on; heads are not exchanged";
-constexpr std::string_view loading = "each rank reads its own rows from the "
-                                     "model file";
-constexpr std::string_view schedule = "the compiler schedules the transfers";
 constexpr std::string_view precision =
     "the exported model's types count: export model.to(torch.bfloat16), or "
     "float16, for a model that is all in it; fsdp_config: {mixed_precision: "
     "{param_dtype: …}} is FSDP2's way";
 
-constexpr ForeignKey keys[] = {
+constexpr ForeignKey shardingKeys[] = {
     // Ranks.
     taken(Accelerate, "", "num_processes", "--world", readProcesses,
           "`--world`, unless that is given"),
@@ -189,4 +185,4 @@ constexpr ForeignKey keys[] = {
 };
 } // namespace
 
-std::span<const ForeignKey> foreign::getShardingKeys() { return keys; }
+std::span<const ForeignKey> foreign::getShardingKeys() { return shardingKeys; }

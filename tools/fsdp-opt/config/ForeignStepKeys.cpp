@@ -23,7 +23,7 @@ constexpr std::string_view restarts =
 constexpr std::string_view groups =
     "is optimizer: {groups: [{params: …, lr: …}]} here";
 
-constexpr ForeignKey keys[] = {
+constexpr ForeignKey stepKeys[] = {
     // The optimizer.
     taken(OfTrainer, "", "learning_rate", "optimizer.lr"),
     taken(OfTrainer, "", "adam_beta1", "optimizer.betas[0]", readBeta1,
@@ -178,4 +178,4 @@ constexpr ForeignKey keys[] = {
 };
 } // namespace
 
-std::span<const ForeignKey> foreign::getStepKeys() { return keys; }
+std::span<const ForeignKey> foreign::getStepKeys() { return stepKeys; }

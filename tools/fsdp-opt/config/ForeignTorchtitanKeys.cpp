@@ -4,6 +4,7 @@
 #include "tools/fsdp-opt/config/Fields.h"
 #include "tools/fsdp-opt/config/ForeignKeys.h"
 #include "tools/fsdp-opt/config/ForeignReaders.h"
+#include "tools/fsdp-opt/config/ForeignTexts.h"
 #include "tools/fsdp-opt/config/Tables.h"
 
 using namespace fsdp;
@@ -132,13 +133,6 @@ static void readFloat8Section(const Value &value) {
 
 namespace {
 constexpr unsigned titan = Torchtitan;
-constexpr std::string_view run = "fsdp-run's options say how long to run and "
-                                 "what to write";
-constexpr std::string_view schedule = "the compiler schedules the transfers";
-constexpr std::string_view kernels = "the exported program says which "
-                                     "operators run";
-constexpr std::string_view parallel =
-    "only data, tensor and context parallelism are compiled";
 constexpr std::string_view checkpoint =
     "the compiler knows which operators cost what";
 
@@ -147,7 +141,7 @@ bool isLogging(const YAML::Node &value) {
   return value.IsMap() && !value["norms"] && !value["by"];
 }
 
-constexpr ForeignKey keys[] = {
+constexpr ForeignKey torchtitanKeys[] = {
     taken(titan, "optimizer", "name", "optimizer.name", readClass,
           "`optimizer.name`, in small letters")
         .only(isClass),
@@ -337,4 +331,6 @@ constexpr ForeignKey keys[] = {
 };
 } // namespace
 
-std::span<const ForeignKey> foreign::getTorchtitanKeys() { return keys; }
+std::span<const ForeignKey> foreign::getTorchtitanKeys() {
+  return torchtitanKeys;
+}

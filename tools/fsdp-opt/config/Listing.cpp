@@ -65,7 +65,7 @@ std::string fsdp::listKeys(const ReadConfig &read, const std::string &name) {
     if (group.title.empty() || count(loaded, group.outcome) == 0)
       continue;
     text += "\n" + std::string(group.title) + "\n";
-    Table table;
+    TextTable table;
     for (const KeyReport &key : loaded.keys)
       if (key.outcome == group.outcome)
         table.add({withoutName(key.place, name), key.key, key.text});

@@ -47,7 +47,7 @@ void Reading::collect(const std::string &path,
 }
 
 /// Whether `path` is `other`, or something in it.
-static bool isIn(std::string_view path, std::string_view other) {
+static bool isPart(std::string_view path, std::string_view other) {
   return path.starts_with(other) &&
          (path.size() == other.size() || other.empty() ||
           path[other.size()] == '.' || path[other.size()] == '[');
@@ -55,7 +55,7 @@ static bool isIn(std::string_view path, std::string_view other) {
 
 bool Reading::hasProblem(std::string_view path) const {
   return std::ranges::any_of(problems, [&](const Problem &problem) {
-    return isIn(problem.path, path) || isIn(path, problem.path);
+    return isPart(problem.path, path) || isPart(path, problem.path);
   });
 }
 

@@ -49,7 +49,7 @@ LoadedConfig readShownConfig(const CommandLine &line) {
 }
 
 void printParameters(const StatesSummary &states) {
-  Table table;
+  TextTable table;
   table.add({"parameters", "tensors", "elements", "size"});
   auto addRow = [&](const char *name, const TensorSum &sum) {
     if (sum.tensors)
@@ -79,7 +79,7 @@ void printDims(const CommandLine &line) {
       loadCaptureLibrary().dynamicDims(getCaptureOptions(line, nullptr));
   if (dims.empty())
     return;
-  Table table;
+  TextTable table;
   table.add({"dynamic dimension", "where", "exported for", "with", "here"});
   std::string command;
   for (const DynamicDim &dim : dims) {
@@ -147,7 +147,7 @@ void printCasts(ModuleOp module) {
   if (precision.empty())
     return;
   llvm::outs() << "\nmixed precision (" << precision << ")\n";
-  Table table;
+  TextTable table;
   table.add({"casts of", "from", "to", "count"});
   for (const CastSummary &cast : casts)
     table.add({cast.what, cast.from, cast.to, formatCount(cast.count)});
@@ -160,7 +160,7 @@ void printAttention(ModuleOp module) {
   if (calls.empty())
     return;
   llvm::outs() << "\nattention\n";
-  Table table;
+  TextTable table;
   table.add({"calls", "first in", "fused kernel", "the mask"});
   for (const AttentionSummary &call : calls)
     table.add({formatCount(call.count), call.module, call.kernel, call.mask});

@@ -201,7 +201,7 @@ std::string FitTable::print() {
     config.planner = Planner::Auto;
     rows.push_back(predictRow({"schedule: auto", config, true}));
   }
-  Table table;
+  TextTable table;
   bool hasTokens = rows.front().prediction->tokens > 0;
   std::vector<std::string> head{"with", "ranks",   "held", "on the host",
                                 "fits", "step ms", "price"};

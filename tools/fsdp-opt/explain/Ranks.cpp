@@ -82,7 +82,7 @@ std::string fsdp::drawRanks(const Config &config) {
   if (std::ranges::count_if(axes, hasMore) < 2)
     return "";
 
-  Table grid;
+  TextTable grid;
   std::vector<std::string> head{"replica", "shard"};
   forDrawn(
       config.tp,
@@ -109,7 +109,7 @@ std::string fsdp::drawRanks(const Config &config) {
   };
   forDrawn(config.dpReplicate, drawShards, [&] { grid.add(gap); });
 
-  Table groups;
+  TextTable groups;
   groups.add({"ranks of", "exchange", "groups"});
   for (const Axis &axis : axes)
     if (hasMore(axis))

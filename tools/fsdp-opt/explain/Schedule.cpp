@@ -25,7 +25,7 @@ std::string fsdp::printSchedule(ModuleOp module) {
     std::vector<TransferRow> rows = listTransfers(program);
     if (rows.empty())
       continue;
-    Table table;
+    TextTable table;
     table.add({program.getSymName().str(), "moves", "bytes", "starts after",
                "because", "beside", "waited for before", "freed after"});
     std::string phase;

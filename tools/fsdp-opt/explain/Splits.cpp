@@ -49,7 +49,7 @@ std::string fsdp::listSplits(ModuleOp module) {
       lines.push_back({state});
     ++lines[it->second].count;
   }
-  Table table;
+  TextTable table;
   table.add({"parameter", "tensors", "split along", "from", "to a rank's"});
   for (auto [state, count] : lines) {
     table.add({count == 1 ? state.getSymName().str()

@@ -46,7 +46,7 @@ std::string fsdp::listSyncs(ModuleOp module) {
     }
   if (lines.empty())
     return "";
-  Table table;
+  TextTable table;
   table.add({"operator", "calls", "module", "line", "why"});
   for (const Line &line : lines) {
     const auto &[name, why, where, source] = line.cells;

@@ -31,7 +31,7 @@ std::optional<int64_t> fsdp::getShownWorld(const CommandLine &line) {
 }
 
 void fsdp::printBuckets(llvm::ArrayRef<BucketSummary> buckets) {
-  Table table;
+  TextTable table;
   table.add({"bucket", "class", "tensors", "elements", "size"});
   for (size_t i = 0; i < buckets.size();) {
     const BucketSummary &first = buckets[i];
@@ -119,11 +119,11 @@ public:
   void print(const Config &config) const;
 
 private:
-  Table peaks{{"ranks", "above", "highest use"}};
-  Table table{{"ranks", "peak", "parameters", "optimizer", "buffers",
-               "gathered", "gradients", "activations", "all-gathers",
-               "reduce-scatters", "all-reduces"}};
-  Table host{
+  TextTable peaks{{"ranks", "above", "highest use"}};
+  TextTable table{{"ranks", "peak", "parameters", "optimizer", "buffers",
+                   "gathered", "gradients", "activations", "all-gathers",
+                   "reduce-scatters", "all-reduces"}};
+  TextTable host{
       {"ranks", "peak", "parameters", "optimizer", "gradients", "activations"}};
   MemoryUse scratch; ///< as good as the same for all
 };

@@ -4,6 +4,7 @@
 #include "tools/fsdp-opt/input/CommandLine.h"
 
 #include "support/Nearest.h"
+#include "tools/fsdp-opt/input/Files.h"
 #include "tools/fsdp-opt/input/Help.h"
 #include "tools/fsdp-opt/input/InputFile.h"
 #include "tools/fsdp-opt/input/OptionChecks.h"
@@ -68,10 +69,6 @@ struct Options {
   throw Error(ErrorId::BadUsage, message);
 }
 
-bool endsWith(std::string_view text, std::string_view suffix) {
-  return text.size() > suffix.size() && text.ends_with(suffix);
-}
-
 /// The options whose names are nearest to that of `argument`, quoted.
 std::string suggestOptions(llvm::StringRef argument) {
   llvm::StringRef name = argument.ltrim('-').split('=').first;
@@ -119,11 +116,11 @@ std::string tidyParserMessage(llvm::StringRef text) {
 /// IR in and IR out takes any name, as mlir-opt does.
 OutputKind classifyOutput(const CommandLine &line) {
   const std::string &path = line.output;
-  if (endsWith(path, ".mlirbc"))
+  if (hasSuffix(path, ".mlirbc"))
     return OutputKind::Bytecode;
-  if (endsWith(path, ".fsdp"))
+  if (hasSuffix(path, ".fsdp"))
     return OutputKind::Artifact;
-  if (path == "-" || endsWith(path, ".mlir") || line.task == Task::Opt)
+  if (path == "-" || hasSuffix(path, ".mlir") || line.task == Task::Opt)
     return OutputKind::Text;
   refuse("-o '" + path +
          "': the suffix says what to write; expected .fsdp (the artifact), "
@@ -134,7 +131,7 @@ void checkPlanView(const std::string &path) {
   static constexpr std::string_view suffixes[] = {".html", ".txt", ".json",
                                                   ".trace"};
   if (path == "-" || std::ranges::any_of(suffixes, [&](auto suffix) {
-        return endsWith(path, suffix);
+        return hasSuffix(path, suffix);
       }))
     return;
   refuse("--print-plan=" + path +

@@ -18,6 +18,11 @@ void writeOutput(const std::string &path, std::string_view bytes);
 /// is fine. Throws fsdp::Error (FileNotWritable).
 void checkOutput(const std::string &path);
 
+/// Whether a name ends so and is more than that.
+inline bool hasSuffix(std::string_view name, std::string_view suffix) {
+  return name.size() > suffix.size() && name.ends_with(suffix);
+}
+
 /// A config is some kilobytes; a program of MLIR some hundred megabytes.
 inline constexpr uint64_t kMaxConfigBytes = 16 << 20;
 inline constexpr uint64_t kMaxProgramBytes = 2ull << 30;

@@ -16,10 +16,6 @@ using namespace fsdp;
 static constexpr size_t kDeepest = 500;
 static constexpr size_t kHeadBytes = 512;
 
-static bool endsWith(std::string_view text, std::string_view suffix) {
-  return text.size() > suffix.size() && text.ends_with(suffix);
-}
-
 static bool isBytecode(std::string_view bytes) {
   return bytes.starts_with("ML\xefR");
 }
@@ -77,12 +73,12 @@ InputKind fsdp::classifyInput(const std::string &path) {
   ReadOnlyFile file(path, "the input");
   std::string head(std::min<uint64_t>(file.bytes(), kHeadBytes), '\0');
   file.read(0, head.size(), head.data());
-  if (endsWith(path, ".pt2") || endsWith(path, ".pt"))
+  if (hasSuffix(path, ".pt2") || hasSuffix(path, ".pt"))
     return InputKind::Model;
-  if (endsWith(path, ".fsdp") || PlanFile::isArtifact(head) ||
+  if (hasSuffix(path, ".fsdp") || PlanFile::isArtifact(head) ||
       WorldPlans::areSeveral(head))
     return InputKind::Artifact;
-  if (!endsWith(path, ".mlir") && !endsWith(path, ".mlirbc") &&
+  if (!hasSuffix(path, ".mlir") && !hasSuffix(path, ".mlirbc") &&
       head.starts_with("PK"))
     throw Error(
         ErrorId::BadUsage,

@@ -11,7 +11,7 @@ using namespace fsdp;
 
 namespace {
 
-[[noreturn]] void refuse(const std::string &message) {
+[[noreturn]] void refuseOption(const std::string &message) {
   throw Error(ErrorId::BadUsage, message);
 }
 
@@ -173,8 +173,9 @@ public:
           refuseOf(text);
     checkPlans();
     if (line.task == Task::Capture && line.outputKind == OutputKind::Artifact)
-      refuse("an artifact needs a config: add --config=FILE.yaml, or write the "
-             "captured program to a .mlir file");
+      refuseOption(
+          "an artifact needs a config: add --config=FILE.yaml, or write the "
+          "captured program to a .mlir file");
     checkEffects();
   }
 
@@ -187,7 +188,7 @@ private:
     std::string message(text);
     if (size_t place = message.find('%'); place != std::string::npos)
       message.replace(place, 1, line.input);
-    refuse(message);
+    refuseOption(message);
   }
 
   void checkNeeds() const {
@@ -209,23 +210,25 @@ private:
     if (line.planWorlds.empty() || line.task == Task::Explain)
       return;
     if (line.task == Task::ReadConfig)
-      refuse("--read-config reads a config for one number of ranks; give "
-             "--world one");
+      refuseOption("--read-config reads a config for one number of ranks; give "
+                   "--world one");
     if (kOfArtifacts.contains(line.task))
-      refuse("--world names the one plan of an artifact that is meant; give "
-             "one number");
+      refuseOption(
+          "--world names the one plan of an artifact that is meant; give "
+          "one number");
     if (line.task == Task::Compare)
-      refuse("--compare predicts one number of ranks; give --world one, or "
-             "name several with --simulate");
+      refuseOption(
+          "--compare predicts one number of ranks; give --world one, or "
+          "name several with --simulate");
     if (line.outputKind != OutputKind::Artifact)
-      refuse("several numbers of ranks are plans of one artifact; add -o "
-             "STEP.fsdp, or give --world one number");
+      refuseOption("several numbers of ranks are plans of one artifact; add -o "
+                   "STEP.fsdp, or give --world one number");
     for (const char *name :
          {"print-plan", "memory-map", "save-stages", "cluster", "measured"})
       if (has(name))
-        refuse("--" + std::string(name) +
-               " is of one plan, and --world names several; give it one "
-               "number, or name the plan when the artifact is there");
+        refuseOption("--" + std::string(name) +
+                     " is of one plan, and --world names several; give it one "
+                     "number, or name the plan when the artifact is there");
   }
 
   void checkEffects() const {
@@ -233,12 +236,14 @@ private:
       if (findTasks(name).contains(line.task))
         continue;
       if (kOfArtifacts.contains(line.task))
-        refuse("--" + name +
-               " has no effect on an artifact, which can only be printed; "
-               "leave it out");
-      refuse("--" + name + " has no effect with " + nameOf(line.task) +
-             "; leave it out, or give it with the program that a run without "
-             "prints (-o FILE.mlir)");
+        refuseOption(
+            "--" + name +
+            " has no effect on an artifact, which can only be printed; "
+            "leave it out");
+      refuseOption(
+          "--" + name + " has no effect with " + nameOf(line.task) +
+          "; leave it out, or give it with the program that a run without "
+          "prints (-o FILE.mlir)");
     }
   }
 

@@ -46,7 +46,7 @@ TEST_P(UnaryTest, GivesWhatLibTorchGives) {
     }
 }
 
-const std::string kTanh = "tanh";
+const std::string kByTanh = "tanh";
 
 const Unary kUnary[] = {
     {"neg", {}},
@@ -75,7 +75,7 @@ const Unary kUnary[] = {
     {"relu", {}},
     // Some of LibTorch's kernels make infinity a NaN.
     {"gelu", {}, 4, 1, 1e-6, false},
-    {"gelu", {{"approximate", kTanh}}, 4, 1, 1e-6, false},
+    {"gelu", {{"approximate", kByTanh}}, 4, 1, 1e-6, false},
     {"silu", {}, 3, 1},
     {"softplus", {}, 4, 1},
     {"softplus", {{"beta", 2.0}, {"threshold", 3.0}}, 4, 1},

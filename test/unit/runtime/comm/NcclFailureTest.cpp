@@ -14,8 +14,6 @@ using testing::StartsWith;
 
 namespace {
 
-constexpr TransferLabel kGather = {CollectiveKind::all_gather, "layers.0", 3};
-
 class NcclFailure : public NcclTest {
 protected:
   Communicator::Ticket gather(Communicator &communicator,

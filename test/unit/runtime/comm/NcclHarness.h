@@ -16,6 +16,13 @@
 
 namespace fsdp::test {
 
+inline constexpr TransferLabel kGather = {plan::CollectiveKind::all_gather,
+                                          "layers.0", 3};
+inline constexpr TransferLabel kReduce = {plan::CollectiveKind::reduce_scatter,
+                                          "layers.0", 3};
+inline constexpr TransferLabel kAllReduce = {plan::CollectiveKind::all_reduce,
+                                             "layers.0", 3};
+
 /// What NCCL was asked for stands between the streams' other work.
 class NcclTest : public testing::Test {
 protected:

@@ -12,8 +12,6 @@ using testing::HasSubstr;
 
 namespace {
 
-constexpr TransferLabel kGather = {CollectiveKind::all_gather, "layers.0", 3};
-
 using NcclMemory = NcclTest;
 
 TEST_F(NcclMemory, TheArenaIsRegisteredWithAllCommunicatorsIfAsked) {

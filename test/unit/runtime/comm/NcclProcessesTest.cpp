@@ -16,8 +16,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr TransferLabel kGather = {CollectiveKind::all_gather, "layers.0", 3};
-
 GroupRanks both{"dp", {0, 1}};
 
 TEST(NcclProcesses, ConnectAndLeave) {

@@ -12,11 +12,6 @@ using plan::Reduction;
 
 namespace {
 
-constexpr TransferLabel kReduce = {CollectiveKind::reduce_scatter, "layers.0",
-                                   3};
-constexpr TransferLabel kAllReduce = {CollectiveKind::all_reduce, "layers.0",
-                                      3};
-
 using NcclRehearsal = NcclTest;
 
 TEST_F(NcclRehearsal, DivisionsAreLaunchedBeforeAnyTransferRuns) {

@@ -23,12 +23,6 @@ using testing::HasSubstr;
 
 namespace {
 
-constexpr TransferLabel kGather = {CollectiveKind::all_gather, "layers.0", 3};
-constexpr TransferLabel kReduce = {CollectiveKind::reduce_scatter, "layers.0",
-                                   3};
-constexpr TransferLabel kAllReduce = {CollectiveKind::all_reduce, "layers.0",
-                                      3};
-
 class NcclWorlds : public NcclTest, public testing::WithParamInterface<int> {};
 
 TEST_P(NcclWorlds, OneMemberIsOneCallOverItsOwnMemory) {

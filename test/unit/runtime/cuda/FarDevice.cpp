@@ -25,14 +25,12 @@ using namespace fsdp::test;
 
 namespace {
 
-constexpr std::chrono::seconds kPatience(30);
-
 /// The device's.
 class FarMemory final : public StreamMemory {
 public:
   FarMemory(std::shared_ptr<SimulatedDevice> device,
             std::shared_ptr<Streams> streams, std::string owner)
-      : StreamMemory(std::move(streams), {[] {}, kPatience}),
+      : StreamMemory(std::move(streams), {[] {}, kFarPatience}),
         device(std::move(device)), owner(std::move(owner)) {}
   char *map(uint64_t bytes) override {
     char *begin = hostMemory().map(bytes);
@@ -115,7 +113,7 @@ public:
     streams->use();
     SimulatedDevice::current() = streams->compute();
     if (!host.streams() || host.worldSize() == 1)
-      own.emplace(host, streams, makeSimulatedReduce(device), kPatience);
+      own.emplace(host, streams, makeSimulatedReduce(device), kFarPatience);
   }
 
   c10::Device torch() const override { return c10::Device(c10::kCPU); }
@@ -127,7 +125,7 @@ public:
   std::unique_ptr<Copies> makeCopies() override {
     if (options.makeCopies)
       return options.makeCopies(streams);
-    return std::make_unique<StreamCopies>(streams, kPatience);
+    return std::make_unique<StreamCopies>(streams, kFarPatience);
   }
   Fabric &fabric() override {
     return own ? static_cast<Fabric &>(*own) : connection;

@@ -22,6 +22,7 @@
 #include "runtime/profile/DeviceActivities.h"
 #include "runtime/session/Session.h"
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -31,6 +32,8 @@ namespace fsdp::test {
 
 /// Of the GPU that the host plays: 9.0.
 inline constexpr int kFarCapability = 90;
+/// How long a rank waits for others.
+inline constexpr std::chrono::seconds kFarPatience(30);
 
 struct FarOptions {
   Lateness lateness;

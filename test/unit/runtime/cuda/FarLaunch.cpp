@@ -14,9 +14,6 @@
 using namespace fsdp;
 using namespace fsdp::test;
 
-/// How long a rank waits for others.
-static constexpr std::chrono::seconds kPatience(30);
-
 namespace {
 
 /// Takes for work what happens between a mark's begin and its end.
@@ -136,7 +133,7 @@ fsdp::test::launchFar(const LaunchOptions &launch, FarOptions options,
   PlanFile plan = PlanFile::read(launch.artifact);
   if (change)
     change(const_cast<plan::PlanT &>(plan.plan()));
-  auto fabrics = makeLocalFabrics(worldSizeOf(plan.plan()), kPatience);
+  auto fabrics = makeLocalFabrics(worldSizeOf(plan.plan()), kFarPatience);
   auto device = std::make_shared<SimulatedDevice>(options.lateness);
   device->plant(options.fault);
   if (options.judges)

@@ -14,8 +14,6 @@
 using namespace fsdp;
 using namespace fsdp::test;
 
-static constexpr std::chrono::seconds kPatience(30);
-
 /// What a call reads and writes.
 static std::vector<ByteUse> usesOf(const NcclCall &call,
                                    const SimulatedDevice &device) {
@@ -49,7 +47,7 @@ fsdp::test::launchFarNccl(const LaunchOptions &launch, FarOptions options,
     ranks[rank].device = std::make_shared<SimulatedDevice>(lateness);
   }
   // What lies on the host does not go through NCCL.
-  auto forHost = makeLocalFabrics(world, kPatience);
+  auto forHost = makeLocalFabrics(world, kFarPatience);
   auto meeting = std::make_shared<ThreadMeeting>(world);
   auto isBroken = std::make_shared<std::atomic<bool>>(false);
   NcclScript &script = useFakeNccl(library);
@@ -94,7 +92,7 @@ fsdp::test::launchFarNccl(const LaunchOptions &launch, FarOptions options,
             device, " of rank " + std::to_string(rank));
         connected.note = [](const std::string &) {};
         ranks[rank].fabric = makeNcclFabric(
-            std::make_shared<ThreadPeers>(meeting, rank, kPatience,
+            std::make_shared<ThreadPeers>(meeting, rank, kFarPatience,
                                           [device] { (void)device->goOn(); }),
             connected, std::move(forHost[rank]));
         return FarRank{ranks[rank].fabric.get(), device};

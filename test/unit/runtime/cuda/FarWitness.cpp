@@ -17,7 +17,7 @@ using namespace fsdp::test;
 namespace {
 
 /// From the first byte of a tensor to behind its last one.
-std::pair<const char *, size_t> extentOf(const at::Tensor &tensor) {
+std::pair<const char *, size_t> extentOfTensor(const at::Tensor &tensor) {
   if (!tensor.defined() || tensor.numel() == 0)
     return {nullptr, 0};
   int64_t last = 0;
@@ -161,7 +161,7 @@ FarWitness::stand(const Preparation &p, const plan::InstructionT &instruction,
   for (auto [access, number] : operands) {
     auto value = static_cast<uint32_t>(number);
     const plan::ValueT &root = *p.program.values[rootOf(p.program, value)];
-    auto [begin, bytes] = extentOf(p.values[value]);
+    auto [begin, bytes] = extentOfTensor(p.values[value]);
     if (access == Access::end || !bytes)
       continue;
     if (root.place == plan::Place::literal) {

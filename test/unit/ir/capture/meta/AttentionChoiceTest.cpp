@@ -32,7 +32,7 @@ constexpr SDPBackend math = SDPBackend::math;
 
 using Sizes = std::vector<int64_t>;
 
-struct Case {
+struct ChoiceCase {
   std::string name;
   SDPBackend expected;
   int capability = 90;
@@ -49,7 +49,7 @@ struct Case {
   bool deterministic = false;
 };
 
-Tensor make(Sizes sizes, const Case &test) {
+Tensor make(Sizes sizes, const ChoiceCase &test) {
   auto options = at::TensorOptions().dtype(test.dtype).device(at::kMeta);
   if (!test.transposed)
     return at::empty(sizes, options).set_requires_grad(test.trained);
@@ -59,7 +59,7 @@ Tensor make(Sizes sizes, const Case &test) {
       .set_requires_grad(test.trained);
 }
 
-SDPBackend choose(const Case &test) {
+SDPBackend choose(const ChoiceCase &test) {
   std::optional<Tensor> mask;
   if (test.mask)
     mask = at::empty(*test.mask,
@@ -79,7 +79,7 @@ SDPBackend choose(const Case &test) {
   return meta::chooseAttention(target, call, std::nullopt);
 }
 
-std::vector<Case> makeCases() {
+std::vector<ChoiceCase> makeCases() {
   const Sizes few = {2, 2, 16, 64}, one = {2, 4, 1, 64},
               shorter = {2, 4, 8, 64};
   auto wide = [](int64_t dim) { return Sizes{2, 4, 16, dim}; };
@@ -200,7 +200,7 @@ std::vector<Case> makeCases() {
   };
 }
 
-class AttentionChoice : public testing::TestWithParam<Case> {};
+class AttentionChoice : public testing::TestWithParam<ChoiceCase> {};
 
 TEST_P(AttentionChoice, IsThatOfLibTorch) {
   EXPECT_EQ(choose(GetParam()), GetParam().expected);
@@ -210,7 +210,8 @@ INSTANTIATE_TEST_SUITE_P(Cuda, AttentionChoice, testing::ValuesIn(makeCases()),
                          [](const auto &info) { return info.param.name; });
 
 /// What the composite operator makes of a call for `target`.
-Tensor attend(Target::Device device, const Case &test, double dropout = 0) {
+Tensor attend(Target::Device device, const ChoiceCase &test,
+              double dropout = 0) {
   Target target;
   target.device = device;
   target.capability = test.capability;
@@ -226,7 +227,7 @@ Tensor attend(Target::Device device, const Case &test, double dropout = 0) {
 
 TEST(AttentionTarget, FusedOperatorIsThatOfTheTarget) {
   auto node = [](const Tensor &output) { return output.grad_fn()->name(); };
-  Case hopper{"", cudnn}, ampere{"", flash, 80},
+  ChoiceCase hopper{"", cudnn}, ampere{"", flash, 80},
       single{"", efficient, 90, at::kFloat};
   EXPECT_EQ(node(attend(Target::Device::Cuda, hopper)),
             "ScaledDotProductCudnnAttentionBackward0");
@@ -239,7 +240,7 @@ TEST(AttentionTarget, FusedOperatorIsThatOfTheTarget) {
 }
 
 TEST(AttentionTarget, CudnnIsNotChosenWhereBitsHaveToRepeat) {
-  Case test{"", cudnn};
+  ChoiceCase test{"", cudnn};
   EXPECT_EQ(choose(test), cudnn);
   test.deterministic = true;
   EXPECT_EQ(choose(test), flash);
@@ -315,23 +316,23 @@ TEST(AttentionTarget, OnlyFlashAttentionIsToldMasks) {
 }
 
 TEST(AttentionTarget, OutputHasTheSizesOfQueriesAndValues) {
-  Case padded{.name = "", .expected = flash, .query = {2, 4, 16, 65}};
+  ChoiceCase padded{.name = "", .expected = flash, .query = {2, 4, 16, 65}};
   EXPECT_EQ(attend(Target::Device::Cuda, padded).sizes(),
             (Sizes{2, 4, 16, 65}));
-  Case latent{.name = "",
-              .expected = cudnn,
-              .capability = 100,
-              .query = {2, 4, 16, 192},
-              .key = {2, 4, 16, 192},
-              .value = {2, 4, 16, 128}};
+  ChoiceCase latent{.name = "",
+                    .expected = cudnn,
+                    .capability = 100,
+                    .query = {2, 4, 16, 192},
+                    .key = {2, 4, 16, 192},
+                    .value = {2, 4, 16, 128}};
   EXPECT_EQ(attend(Target::Device::Cuda, latent).sizes(),
             (Sizes{2, 4, 16, 128}));
   // Rows of a mask that do not start at multiples of 8 elements are padded.
-  Case masked{.name = "",
-              .expected = efficient,
-              .capability = 80,
-              .query = {2, 4, 5, 64},
-              .mask = Sizes{5, 5}};
+  ChoiceCase masked{.name = "",
+                    .expected = efficient,
+                    .capability = 80,
+                    .query = {2, 4, 5, 64},
+                    .mask = Sizes{5, 5}};
   EXPECT_EQ(attend(Target::Device::Cuda, masked).sizes(), (Sizes{2, 4, 5, 64}));
 }
 

@@ -31,7 +31,7 @@ using at::Tensor;
 namespace {
 
 /// A leaf of the same layout without data.
-Tensor toMeta(const Tensor &tensor) {
+Tensor copyToMeta(const Tensor &tensor) {
   return at::empty_strided(tensor.sizes(), tensor.strides(),
                            tensor.options().device(at::kMeta))
       .set_requires_grad(tensor.requires_grad());
@@ -52,9 +52,12 @@ struct Attention {
                                             causal, std::nullopt, grouped);
   }
   Attention onMeta() const {
-    return {toMeta(query), toMeta(key),
-            toMeta(value), mask ? std::optional(toMeta(*mask)) : std::nullopt,
-            causal,        grouped};
+    return {copyToMeta(query),
+            copyToMeta(key),
+            copyToMeta(value),
+            mask ? std::optional(copyToMeta(*mask)) : std::nullopt,
+            causal,
+            grouped};
   }
 };
 
@@ -105,7 +108,7 @@ TEST(ReplacedOps, AttentionByPosition) {
     return at::scaled_dot_product_attention(
         part(from, 0), part(from, 1), part(from, 2), std::nullopt, 0.0, true);
   };
-  Tensor want = run(packed), got = run(toMeta(packed));
+  Tensor want = run(packed), got = run(copyToMeta(packed));
   EXPECT_EQ(gradientPath(got), gradientPath(want));
   EXPECT_EQ(got.strides(), want.strides());
 }
@@ -146,7 +149,7 @@ TEST(ReplacedOps, AttentionWithDropoutIsDecomposed) {
 
 TEST(ReplacedOps, DropoutKeepsAMask) {
   for (at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
-    Tensor input = toMeta(leaf({4, 6}, dtype));
+    Tensor input = copyToMeta(leaf({4, 6}, dtype));
     Tensor got = at::dropout(input, 0.1, /*train=*/true);
     EXPECT_EQ(gradientPath(got).find("NativeDropoutBackward0"), 0u);
     EXPECT_EQ(got.scalar_type(), dtype);
@@ -180,12 +183,12 @@ TEST(ReplacedOps, BatchNormWritesItsStatistics) {
 
 TEST(ReplacedOps, RmsNormIsFusedForCudaAlone) {
   auto path = [](const Tensor &input, const std::optional<Tensor> &weight) {
-    Tensor output = at::rms_norm(toMeta(input), {8}, weight);
+    Tensor output = at::rms_norm(copyToMeta(input), {8}, weight);
     EXPECT_EQ(output.sizes(), input.sizes());
     EXPECT_EQ(output.scalar_type(), input.scalar_type());
     return gradientPath(output);
   };
-  Tensor input = leaf({2, 3, 8}), weight = toMeta(leaf({8}));
+  Tensor input = leaf({2, 3, 8}), weight = copyToMeta(leaf({8}));
   std::string decomposed =
       gradientPath(at::rms_norm(input, {8}, leaf({8}), std::nullopt));
   fsdp::Target cuda;
@@ -224,10 +227,10 @@ TEST(ReplacedOps, FusedRmsNormOfUnlikeTypesIsDecomposed) {
   fsdp::Target cuda;
   cuda.device = fsdp::Target::Device::Cuda;
   fsdp::meta::TargetScope scope(cuda);
-  Tensor weight = toMeta(leaf({8}));
+  Tensor weight = copyToMeta(leaf({8}));
   for (at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-    auto [output, roots] = at::_fused_rms_norm(toMeta(leaf({2, 3, 8}, dtype)),
-                                               {8}, weight, std::nullopt);
+    auto [output, roots] = at::_fused_rms_norm(
+        copyToMeta(leaf({2, 3, 8}, dtype)), {8}, weight, std::nullopt);
     EXPECT_EQ(output.scalar_type(), dtype);
     EXPECT_EQ(roots.scalar_type(), at::kFloat);
     EXPECT_EQ(roots.sizes(), (std::vector<int64_t>{2, 3, 1}));
