@@ -129,7 +129,7 @@ fsdp_build() {
     cmake "${fresh[@]}" -DCMAKE_CXX_COMPILER=$FSDP_CXX --preset release -S "$FSDP_ROOT" "${FSDP_CMAKE_OPTIONS[@]}" \
     -DFSDP_TORCH_DIR="$FSDP_TORCH_DIR" -DFSDP_PYTHON="$FSDP_PYTHON" \
     -DFSDP_WHEEL_PYTHON="$FSDP_WHEEL_PYTHON" \
-    -DFSDP_WERROR=ON
+    -DFSDP_WERROR=ON -DFSDP_UNITY=ON
   local log=$FSDP_LOGS/build.log
   if [ -t 1 ]; then
     NINJA_STATUS='    [%f/%t] ' cmake --build "$FSDP_ROOT/build" --target "$@"
