@@ -25,6 +25,11 @@ inline std::string_view nameOf(const capture::Node &node) {
   return node.op.operator_name().name;
 }
 
+/// Of numbers that count.
+inline bool isWhole(at::ScalarType dtype) {
+  return dtype == at::kLong || dtype == at::kInt;
+}
+
 inline const c10::IValue *findArgument(const capture::Node &node,
                                        const char *name) {
   std::optional<int> index = node.op.schema().argumentIndexWithName(name);

@@ -37,10 +37,6 @@ struct Difference {
 
 } // namespace
 
-static bool isWhole(at::ScalarType dtype) {
-  return dtype == at::kLong || dtype == at::kInt;
-}
-
 static std::optional<Difference>
 findDifference(Producers &producers, const capture::JointGraph &graph,
                capture::ValueId value) {

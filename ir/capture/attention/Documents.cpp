@@ -30,10 +30,6 @@ namespace {
 const std::unordered_set<std::string_view> conjunctions = {
     "aten::__and__", "aten::bitwise_and", "aten::logical_and"};
 
-bool isWhole(at::ScalarType dtype) {
-  return dtype == at::kLong || dtype == at::kInt;
-}
-
 /// Takes a mask apart into what all have to let a key be seen.
 class Finder {
 public:

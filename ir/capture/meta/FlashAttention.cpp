@@ -76,15 +76,15 @@ Tensor meta::attendToldMask(const sdp::sdp_params &call,
 namespace {
 
 /// Output, sums, two of a generator's state, debug mask.
-using Five = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
+using Told = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
 
 /// Operands are [batch, length, heads, width], or, where sequences lie one
 /// behind the other, [positions, heads, width].
-Five forward(const Tensor &query, const Tensor &, const Tensor &,
-             const OptionalTensor &bounds, const OptionalTensor &, int64_t,
-             int64_t, double, bool, bool, std::optional<double>,
-             std::optional<int64_t>, std::optional<int64_t>,
-             const OptionalTensor &, const OptionalTensor &) {
+Told tellForward(const Tensor &query, const Tensor &, const Tensor &,
+                 const OptionalTensor &bounds, const OptionalTensor &, int64_t,
+                 int64_t, double, bool, bool, std::optional<double>,
+                 std::optional<int64_t>, std::optional<int64_t>,
+                 const OptionalTensor &, const OptionalTensor &) {
   Tensor sums =
       given(bounds)
           ? contiguous({query.size(1), query.size(0)}, query, at::kFloat)
@@ -94,17 +94,17 @@ Five forward(const Tensor &query, const Tensor &, const Tensor &,
           contiguous({}, query, at::kUInt64), contiguous({0}, query)};
 }
 
-Three backward(const Tensor &, const Tensor &query, const Tensor &key,
-               const Tensor &value, const Tensor &, const Tensor &,
-               const Tensor &, const Tensor &, int64_t, int64_t, double, bool,
-               const Tensor &, const Tensor &, std::optional<double>,
-               std::optional<int64_t>, std::optional<int64_t>) {
+Three tellBackward(const Tensor &, const Tensor &query, const Tensor &key,
+                   const Tensor &value, const Tensor &, const Tensor &,
+                   const Tensor &, const Tensor &, int64_t, int64_t, double,
+                   bool, const Tensor &, const Tensor &, std::optional<double>,
+                   std::optional<int64_t>, std::optional<int64_t>) {
   return {at::empty_like(query), at::empty_like(key), at::empty_like(value)};
 }
 
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
-  m.impl("_flash_attention_forward", forward);
-  m.impl("_flash_attention_backward", backward);
+  m.impl("_flash_attention_forward", tellForward);
+  m.impl("_flash_attention_backward", tellBackward);
 }
