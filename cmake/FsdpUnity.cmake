@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# A cold build takes less than half of the time where the sources of a folder are
-# compiled together: their headers are read, and what these define is compiled, once.
+# A cold build takes less time where the sources of a folder are compiled together:
+# their headers are read, and what these define is compiled, once.
 # Who edits one source compiles those beside it, too, so presets leave it off;
 # ./check and ./quickstart turn it on.
 option(FSDP_UNITY "compile the sources of a folder together" OFF)
