@@ -251,7 +251,7 @@ TEST(AttentionTarget, CudnnIsNotChosenWhereBitsHaveToRepeat) {
 /// By the kernel that is told a window, or where documents begin.
 Tensor attendTold(Sizes query, Sizes key, meta::MaskReading within,
                   bool isApart) {
-  Case test{.name = "", .expected = flash, .query = query, .key = key};
+  ChoiceCase test{.name = "", .expected = flash, .query = query, .key = key};
   sdp::sdp_params call = {make(query, test),
                           make(key, test),
                           make(key, test),
@@ -282,7 +282,7 @@ TEST(AttentionTarget, ToldKernelGivesWhatOthersGive) {
 }
 
 TEST(AttentionTarget, OnlyFlashAttentionIsToldMasks) {
-  auto takes = [](const Case &test, double dropout = 0,
+  auto takes = [](const ChoiceCase &test, double dropout = 0,
                   Target::Device device = Target::Device::Cuda) {
     sdp::sdp_params call = {make(test.query, test),
                             make(test.key, test),
