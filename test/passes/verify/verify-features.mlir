@@ -34,7 +34,6 @@ module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"]>, fsdp.device = "c
 
 // -----
 
-// expected-error @+1 {{'quantize' is not supported with mesh: {tp: 2}, whose ranks have parts of a matrix}}
 module attributes {fsdp.quantize = #fsdp.quantize<modules = ["*"]>, fsdp.parallel = #fsdp.parallel<tp = 2>} {
 }
 
