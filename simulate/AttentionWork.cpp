@@ -4,15 +4,14 @@
 #include "simulate/AttentionWork.h"
 
 #include <algorithm>
-#include <vector>
 
 using namespace fsdp;
 using plan::ArgKind;
 
 namespace {
 
-/// How many numbers a query, a key and an item have, and how many queries and
-/// pairs of queries and keys there are, in all heads.
+/// Of queries and keys in all heads that are multiplied: how many there are,
+/// and how many numbers a query and an item have together.
 struct Pairs {
   double count, width;
 };
@@ -91,12 +90,8 @@ std::optional<Pairs> countTold(const plan::ProgramT &program,
 
 std::optional<AttentionWork>
 fsdp::estimateAttention(const plan::ProgramT &program, const plan::CallT &call,
+                        const std::vector<const plan::ValueT *> &operands,
                         std::string_view name, bool isBackward) {
-  std::vector<const plan::ValueT *> operands;
-  for (const auto &arg : call.args)
-    for (int32_t index : arg->values)
-      if (index != -1)
-        operands.push_back(program.values[size_t(index)].get());
   size_t first = isBackward ? 1 : 0;
   if (operands.size() < first + 3)
     return std::nullopt;

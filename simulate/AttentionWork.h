@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace fsdp {
 
@@ -16,15 +17,16 @@ struct AttentionWork {
   double flops;
 };
 
-/// Of a call of the operator `name`, without "aten::", forward or backward:
+/// Of a call of the operator `name`, without "aten::", forward or backward, on
+/// these tensors:
 /// two products, or five (FlashAttention-2, section 3.1), of the pairs of
 /// queries and keys that the kernel does not leave out. Where documents begin
 /// in a row, data says: half as many are taken as the call has room for, of
 /// equal lengths. Nothing for operands that are not attention's.
-std::optional<AttentionWork> estimateAttention(const plan::ProgramT &program,
-                                               const plan::CallT &call,
-                                               std::string_view name,
-                                               bool isBackward);
+std::optional<AttentionWork>
+estimateAttention(const plan::ProgramT &program, const plan::CallT &call,
+                  const std::vector<const plan::ValueT *> &operands,
+                  std::string_view name, bool isBackward);
 
 } // namespace fsdp
 

@@ -331,8 +331,9 @@ void Estimate::convolve(const plan::CallT &call, bool isBackward) {
 }
 
 void Estimate::attend(const plan::CallT &call, bool isBackward) {
-  std::optional<AttentionWork> found = estimateAttention(
-      program, call, baseName(plan.operators[call.op]->name), isBackward);
+  std::optional<AttentionWork> found =
+      estimateAttention(program, call, tensors(call),
+                        baseName(plan.operators[call.op]->name), isBackward);
   if (!found)
     return;
   work.kind = WorkKind::attention;

@@ -117,12 +117,23 @@ bool fsdp::isRing(const WholeOp &op, const Cut &cut) {
   return key != names.end() && cut.operands[key - names.begin()] == Place(2);
 }
 
+/// Each rank would draw other numbers for its part.
+static bool dropsOut(const WholeOp &op) {
+  auto dropout = dyn_cast_or_null<FloatAttr>(op.getStatic("dropout_p"));
+  return dropout && dropout.getValueAsDouble() != 0;
+}
+
+/// Operands of attention of which each head has its own part, forward or
+/// backward; their sums' logarithms are laid out in an order of their own.
+static bool isOfHeads(StringRef operand) {
+  return llvm::is_contained(
+      {"query", "key", "value", "grad_out", "grad_out_", "out"}, operand);
+}
+
 /// Batch and heads are independent of each other.
 void cuts::addAttention(const WholeOp &op, const Pieces &pieces,
                         std::vector<Cut> &cuts) {
-  // Each rank would draw other numbers for its part.
-  auto dropout = dyn_cast_or_null<FloatAttr>(op.getStatic("dropout_p"));
-  if (dropout && dropout.getValueAsDouble() != 0)
+  if (dropsOut(op))
     return;
   bool isBackward = op.getName().ends_with("_backward");
   SmallVector<StringRef> names = op.getOperandNames();
@@ -131,9 +142,7 @@ void cuts::addAttention(const WholeOp &op, const Pieces &pieces,
     bool fits = true;
     for (auto [i, name] : llvm::enumerate(names)) {
       RankedTensorType type = op.operands[i];
-      if (llvm::is_contained({"query", "key", "value", "grad_out", "grad_out_",
-                              "out", "logsumexp"},
-                             name)) {
+      if (isOfHeads(name) || name == "logsumexp") {
         fits &= type.getRank() > dim + 1;
         cut.operands[i] = dim;
       } else if (name == "attn_mask" || name == "attn_bias") {
@@ -159,8 +168,7 @@ void cuts::addAttention(const WholeOp &op, const Pieces &pieces,
 
 void cuts::addToldAttention(const WholeOp &op, const Pieces &,
                             std::vector<Cut> &cuts) {
-  auto dropout = dyn_cast_or_null<FloatAttr>(op.getStatic("dropout_p"));
-  if (dropout && dropout.getValueAsDouble() != 0)
+  if (dropsOut(op))
     return;
   bool isBackward = op.getName().ends_with("_backward");
   SmallVector<StringRef> names = op.getOperandNames();
@@ -168,8 +176,7 @@ void cuts::addToldAttention(const WholeOp &op, const Pieces &,
   auto add = [&](int64_t dim, int64_t ofSums) {
     Cut cut = whole(op);
     for (auto [i, name] : llvm::enumerate(names)) {
-      if (llvm::is_contained({"query", "key", "value", "grad_out", "out"},
-                             name))
+      if (isOfHeads(name))
         cut.operands[i] = dim;
       else if (name == "logsumexp")
         cut.operands[i] = ofSums;

@@ -31,7 +31,7 @@ def prepare(recipe: Recipe, tokenizer: Any) -> Prepared:
     folder = recipe.output / "data"
     folder.mkdir(parents=True, exist_ok=True)
     template = getattr(tokenizer, "chat_template", None)
-    told = [2, recipe.length, recipe.packs, recipe.validation, recipe.seed, recipe.loss and [recipe.loss.kind, recipe.loss.answers], str(template), len(tokenizer),
+    told = ["counted", recipe.length, recipe.packs, recipe.validation, recipe.seed, recipe.loss and [recipe.loss.kind, recipe.loss.answers], str(template), len(tokenizer),
             *([recipe.rows] if recipe.loss and "mismatched" in recipe.loss.answers else []),
             *(_fingerprint(each) for each in recipe.datasets), "|", *(_fingerprint(each) for each in recipe.test_datasets)]
     name = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]

@@ -293,7 +293,7 @@ Tensor attention::makeBounds(const Tensor &ids, int64_t most) {
 
 std::optional<FixedDocuments>
 attention::findFixedDocuments(const MaskReading &mask) {
-  if (mask.form != MaskForm::Ranges && mask.form != MaskForm::Chunks)
+  if (mask.form != MaskForm::Ranges)
     return std::nullopt;
   const Tensor begin = mask.begin.contiguous(), end = mask.end.contiguous();
   int64_t length = begin.size(0);
