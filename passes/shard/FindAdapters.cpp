@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/aten/Aten.h"
-#include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Decisions.h"
 #include "passes/analysis/ForwardSlice.h"
 #include "passes/analysis/Programs.h"
 #include "passes/analysis/States.h"
 #include "passes/analysis/TensorBuilders.h"
+#include "passes/shard/AdapterMatchers.h"
 #include "passes/shard/Float8Layers.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -23,73 +23,6 @@ namespace fsdp {
 #define GEN_PASS_DEF_FINDADAPTERS
 #include "passes/Passes.h.inc"
 } // namespace fsdp
-
-static bool isFloat(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type && isa<FloatType>(type.getElementType());
-}
-
-/// A copy of floating-point numbers, rounded or laid out otherwise.
-static bool isCopy(Operation *op) {
-  return (aten::isCast(op) || aten::isClone(op)) &&
-         isFloat(op->getOperand(0)) && isFloat(op->getResult(0));
-}
-
-/// A view, or a copy, with the same elements in row-major order.
-static bool isReshape(Operation *op) {
-  return llvm::is_contained({"aten.view", "aten._unsafe_view", "aten.reshape",
-                             "aten._reshape_alias", "aten.unsqueeze",
-                             "aten.squeeze", "aten.squeeze.dim",
-                             "aten.squeeze.dims"},
-                            getName(op));
-}
-
-/// The number that a tensor of one element holds, if the program says it.
-static std::optional<double> getConstant(Value value) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  auto elements =
-      constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
-  if (!elements || elements.getNumElements() != 1)
-    return std::nullopt;
-  return aten::getNumber(*elements.getValues<Attribute>().begin());
-}
-
-/// The factor by which `op` multiplies its first operand; nothing for others.
-static std::optional<double> getFactor(Operation *op) {
-  std::optional<double> number;
-  if (getName(op) == "aten.mul.Scalar" || getName(op) == "aten.div.Scalar")
-    number = aten::getStaticNumber(op, "other");
-  else if (getName(op) == "aten.mul.Tensor" || getName(op) == "aten.div.Tensor")
-    number = getConstant(op->getOperand(1));
-  if (number && getName(op).starts_with("aten.div"))
-    number = 1 / *number;
-  bool isFactor = number && std::isfinite(*number) &&
-                  getTensor(op->getOperand(0)).getShape() ==
-                      getTensor(op->getResult(0)).getShape();
-  return isFactor ? number : std::nullopt;
-}
-
-/// What dropout drops elements of, if `op` is its last op: those that are kept
-/// are divided by the share of them.
-static Value getDropped(Operation *op) {
-  std::optional<double> factor = getFactor(op);
-  Operation *masked = factor ? op->getOperand(0).getDefiningOp() : nullptr;
-  if (!masked || getName(masked) != "aten.mul.Tensor")
-    return {};
-  Value mask = masked->getOperand(1);
-  while (Operation *cast = mask.getDefiningOp()) {
-    if (!aten::isCast(cast))
-      break;
-    mask = cast->getOperand(0);
-  }
-  auto draw = mask.getDefiningOp<DrawOp>();
-  if (!draw || draw.getDistribution() != Distribution::Bernoulli)
-    return {};
-  SmallVector<double> numbers = draw.getNumberValues();
-  bool keepsMean =
-      numbers.size() == 1 && std::abs(numbers[0] * *factor - 1) < 1e-9;
-  return keepsMean ? masked->getOperand(0) : Value();
-}
 
 namespace {
 /// A product of rows with a matrix of the model.
@@ -184,7 +117,7 @@ private:
       product.isTransposed ^= matrix.isTransposed;
       value = matrix.base;
       Operation *copy = value.getDefiningOp();
-      if (!copy || !isCopy(copy))
+      if (!copy || !adapters::isCopy(copy))
         break;
       value = copy->getOperand(0);
     }
@@ -213,7 +146,7 @@ private:
       if (!op || !getReader(each) ||
           getTensor(each).getNumElements() != ShapedType::getNumElements(shape))
         continue;
-      if (isReshape(op) || isCopy(op)) {
+      if (adapters::isReshape(op) || adapters::isCopy(op)) {
         worklist.push_back(op->getOperand(0));
       } else if (getName(op) == "aten.add.Tensor") {
         // The first operand's last: in front where the stack ends.
@@ -236,16 +169,16 @@ private:
     double factor = 1;
     for (Value value = rows;;) {
       Operation *op = value.getDefiningOp();
-      while (op && (isReshape(op) || isCopy(op))) {
+      while (op && (adapters::isReshape(op) || adapters::isCopy(op))) {
         value = op->getOperand(0);
         op = value.getDefiningOp();
       }
       all.emplace_back(value, factor);
       if (!op)
         return all;
-      if (Value dropped = getDropped(op)) {
+      if (Value dropped = adapters::getDropped(op)) {
         value = dropped;
-      } else if (std::optional<double> by = getFactor(op)) {
+      } else if (std::optional<double> by = adapters::getFactor(op)) {
         factor *= *by;
         value = op->getOperand(0);
       } else {
@@ -267,9 +200,9 @@ private:
           return std::nullopt;
         return std::pair(*product, factor);
       }
-      if (std::optional<double> by = getFactor(op))
+      if (std::optional<double> by = adapters::getFactor(op))
         factor *= *by;
-      else if (!isReshape(op) && !isCopy(op))
+      else if (!adapters::isReshape(op) && !adapters::isCopy(op))
         return std::nullopt;
       value = op->getOperand(0);
     }
@@ -338,9 +271,10 @@ private:
           found.scale *= *alpha;
         return other;
       }
-      if (std::optional<double> by = isFirst ? getFactor(op) : std::nullopt) {
+      if (std::optional<double> by =
+              isFirst ? adapters::getFactor(op) : std::nullopt) {
         found.scale *= *by;
-      } else if (!isReshape(op) && !isCopy(op)) {
+      } else if (!adapters::isReshape(op) && !adapters::isCopy(op)) {
         refuse(found.up,
                getName(op).starts_with("aten.mul")
                    ? "its scale is no constant number"
@@ -398,7 +332,7 @@ private:
         bool isTransposed =
             user->getNumResults() == 1 &&
             Matrix(user->getResult(0)).base != user->getResult(0);
-        if (isTransposed || isCopy(user))
+        if (isTransposed || adapters::isCopy(user))
           worklist.push_back(user->getResult(0));
         else
           readers.insert(user);
