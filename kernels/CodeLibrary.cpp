@@ -69,7 +69,9 @@ static const KernelLibrary *load() {
   if (path.empty())
     throw Error(ErrorId::KernelsUnusable,
                 "code for kernels cannot be made: libfsdp-kernels.so is "
-                "neither beside this program or library nor in ../lib");
+                "neither beside this program or library nor in ../lib; put it "
+                "there, or compile the model with --kernel-code for this "
+                "machine");
   void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   void *entry = handle ? dlsym(handle, "fsdpKernelLibrary") : nullptr;
   if (!entry) {

@@ -48,7 +48,8 @@ static std::string findOrMakePtx(const std::string &request,
 }
 
 std::shared_ptr<const GpuCode>
-fsdp::makeGpuCode(const plan::KernelProgramT &program, int capability) {
+fsdp::makeGpuCode(const plan::KernelProgramT &program, int capability,
+                  const GivenCode &given) {
   if (std::optional<std::string> problem = checkKernel(program))
     throw Error(ErrorId::KernelsUnusable, "a kernel's program " + *problem);
   if (wantsInterpreter())
@@ -58,15 +59,17 @@ fsdp::makeGpuCode(const plan::KernelProgramT &program, int capability) {
   std::string_view target = targetOfGpu(capability);
   std::string serialized = serialize(program);
   std::string request = requestFor(serialized, target);
+  std::string text(given.take(target));
   static SharedPlaces<GpuCode> places;
-  return places.find(request, [&] {
+  return places.find(request + text, [&] {
     auto code = std::make_shared<GpuCode>();
-    code->ptx = findOrMakePtx(request, serialized, target);
+    code->ptx =
+        text.empty() ? findOrMakePtx(request, serialized, target) : text;
     std::optional<std::vector<PtxLaunch>> launches = readLaunches(code->ptx);
     if (!launches)
       throw Error(ErrorId::KernelsUnusable,
                   "code for a GPU does not say how it is launched: "
-                  "libfsdp-kernels.so is of another build");
+                  "what made it is of another build");
     code->launches = std::move(*launches);
     return code;
   });

@@ -9,6 +9,7 @@
 #ifndef FSDP_KERNELS_GPUCODE_H
 #define FSDP_KERNELS_GPUCODE_H
 
+#include "kernels/GivenCode.h"
 #include "kernels/Ptx.h"
 #include "plan/plan_generated.h"
 
@@ -35,8 +36,10 @@ std::string_view targetOfGpu(int capability);
 /// still held. Throws fsdp::Error (KernelsUnusable) as loadKernel (Loader.h)
 /// does, and if FSDP_KERNELS in the environment asks for the interpreter. Any
 /// thread may call it.
+/// Text that is `given` for such a GPU is taken as it is.
 std::shared_ptr<const GpuCode> makeGpuCode(const plan::KernelProgramT &program,
-                                           int capability);
+                                           int capability,
+                                           const GivenCode &given = {});
 
 } // namespace fsdp
 

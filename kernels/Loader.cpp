@@ -89,7 +89,7 @@ bool fsdp::wantsInterpreter() {
 }
 
 std::shared_ptr<const LoadedKernel>
-fsdp::loadKernel(const plan::KernelProgramT &program) {
+fsdp::loadKernel(const plan::KernelProgramT &program, const GivenCode &given) {
   if (std::optional<std::string> problem = checkKernel(program))
     throw Error(ErrorId::KernelsUnusable, "a kernel's program " + *problem);
   if (wantsInterpreter()) {
@@ -99,9 +99,11 @@ fsdp::loadKernel(const plan::KernelProgramT &program) {
   std::string serialized = serialize(program);
   std::string_view target = targetOfProcessor();
   std::string request = requestFor(serialized, target);
+  std::string_view code = given.take(target);
   static SharedPlaces<LoadedKernel> places;
-  return places.find(request, [&] {
+  return places.find(request + std::string(code), [&] {
     return std::make_shared<Compiled>(
-        findOrMakeImage(request, serialized, target));
+        code.empty() ? findOrMakeImage(request, serialized, target)
+                     : CodeImage(code));
   });
 }

@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Code is made on the machine that runs it, by libfsdp-kernels.so, and kept in
-// the user's cache folder; a file's code is never run.
+// the user's cache folder; a file's is run only where its user trusts it.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_KERNELS_LOADER_H
 #define FSDP_KERNELS_LOADER_H
 
+#include "kernels/GivenCode.h"
 #include "kernels/Kernel.h"
 #include "plan/plan_generated.h"
 
@@ -44,8 +45,10 @@ bool wantsInterpreter();
 /// MiB for a row, or if code is wanted and libfsdp-kernels.so is not beside
 /// this library or program, or in ../lib, is of another version, or has no code
 /// for this processor or for so long a program. Any thread may call it.
+///
+/// Code of it that is `given` for this processor is run as it is.
 std::shared_ptr<const LoadedKernel>
-loadKernel(const plan::KernelProgramT &program);
+loadKernel(const plan::KernelProgramT &program, const GivenCode &given = {});
 
 } // namespace fsdp
 

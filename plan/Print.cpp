@@ -31,6 +31,8 @@ public:
   }
 
 private:
+  /// What the artifact has code of the kernel for.
+  std::string codeOf(size_t kernel) const;
   static std::string record(const plan::RecordT &record) {
     return quote(record.name) + " at " + std::to_string(record.offset) + " : " +
            std::to_string(record.bytes);
@@ -253,7 +255,16 @@ void Printer::printTables() {
          typeText(input->dtype, input->shape) +
          (input->sample ? " sample " + record(*input->sample) : ""));
   for (size_t i = 0; i < plan.kernels.size(); ++i)
-    line("\nkernel " + std::to_string(i) + "\n" + toText(*plan.kernels[i]));
+    line("\nkernel " + std::to_string(i) + codeOf(i) + "\n" +
+         toText(*plan.kernels[i]));
+}
+
+std::string Printer::codeOf(size_t kernel) const {
+  std::string text;
+  for (const auto &code : plan.kernel_code)
+    if (code->kernel == kernel)
+      text += (text.empty() ? " with code for " : ", ") + code->target;
+  return text;
 }
 
 void Printer::printProgram(const plan::ProgramT &program) {

@@ -173,5 +173,9 @@ PlanFile PlanFile::fromBytes(std::string_view bytes, const std::string &name,
     throw corrupted(error.what());
   }
   verifyOperators(result.contents, trust);
+  // That there is some is worth knowing; nobody is to run it.
+  if (trust == Trust::stranger)
+    for (const auto &code : result.contents.kernel_code)
+      code->code.clear();
   return result;
 }

@@ -394,6 +394,13 @@ void verifyKernels(const PlanT &plan) {
   for (size_t i = 0; i < plan.kernels.size(); ++i)
     if (auto problem = checkKernel(*plan.kernels[i]))
       refusePlan("kernel " + std::to_string(i), *problem);
+  std::set<std::pair<uint32_t, std::string>> made;
+  for (const auto &code : plan.kernel_code)
+    if (code->kernel >= plan.kernels.size() || code->target.empty() ||
+        !made.insert({code->kernel, code->target}).second)
+      refusePlan("code for '" + code->target + "'",
+                 "is of kernel " + std::to_string(code->kernel) +
+                     ", which does not exist or has code for that already");
 }
 
 void verifyPrograms(const PlanT &plan) {

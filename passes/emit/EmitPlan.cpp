@@ -290,6 +290,7 @@ FailureOr<std::string> fsdp::emitArtifact(ModuleOp module,
   plan::PlanT plan;
   if (failed(emitPlan(module, options, plan)))
     return failure();
+  options.complete(plan);
   try {
     return serializePlan(plan);
   } catch (const Error &error) {

@@ -21,6 +21,8 @@ struct EmitOptions {
   Naming nameFile = [](llvm::StringRef path) { return path.str(); };
   /// Patterns of files that may not be there yet.
   Naming namePattern = [](llvm::StringRef pattern) { return pattern.str(); };
+  /// What the artifact holds beside what the module says of it.
+  std::function<void(plan::PlanT &)> complete = [](plan::PlanT &) {};
 };
 
 /// Translates a module that passed `fsdp-verify-planned`. Emits an error at the

@@ -34,9 +34,9 @@ static std::string explain(const driver::Functions &driver,
 //===----------------------------------------------------------------------===//
 
 GpuModule::GpuModule(const driver::Functions &driver, int capability,
-                     const KernelProgramT &program)
+                     const KernelProgramT &program, const GivenCode &given)
     : driver(driver), name(program.name),
-      code(makeGpuCode(program, capability)) {
+      code(makeGpuCode(program, capability, given)) {
   auto check = [&](driver::Result result, const std::string &what) {
     if (result != driver::Result::success)
       throw Error(ErrorId::KernelsUnusable, "kernel '" + name +
@@ -71,8 +71,8 @@ GpuEntry GpuModule::find(const std::string &entry) const {
               "kernel '" + name + "' has no '" + entry + "' in its code");
 }
 
-std::shared_ptr<const GpuModule>
-GpuKernels::load(const KernelProgramT &program) {
+std::shared_ptr<const GpuModule> GpuKernels::load(const KernelProgramT &program,
+                                                  const GivenCode &given) {
   struct Place {
     std::mutex mutex;
     std::shared_ptr<const GpuModule> module;
@@ -85,14 +85,17 @@ GpuKernels::load(const KernelProgramT &program) {
   Place *place = nullptr;
   {
     std::lock_guard lock(mutex);
-    auto &found = places[{&driver, device, serialize(program)}];
+    auto &found = places[{
+        &driver, device,
+        serialize(program) + std::string(given.take(targetOfGpu(capability)))}];
     if (!found)
       found = std::make_unique<Place>();
     place = found.get();
   }
   std::lock_guard lock(place->mutex);
   if (!place->module)
-    place->module = std::make_shared<GpuModule>(driver, capability, program);
+    place->module =
+        std::make_shared<GpuModule>(driver, capability, program, given);
   return place->module;
 }
 

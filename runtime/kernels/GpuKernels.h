@@ -34,7 +34,7 @@ public:
   /// Makes and loads it. The device is the calling thread's, nothing is
   /// captured. Throws fsdp::Error (KernelsUnusable).
   GpuModule(const driver::Functions &driver, int capability,
-            const plan::KernelProgramT &program);
+            const plan::KernelProgramT &program, const GivenCode &given);
 
   const driver::Functions &driver;
   const std::string name; ///< the program's, for people
@@ -91,7 +91,8 @@ public:
 
   /// A program's code on the device, which is the calling thread's. Equal
   /// programs of a process share it. Throws as GpuModule does.
-  std::shared_ptr<const GpuModule> load(const plan::KernelProgramT &program);
+  std::shared_ptr<const GpuModule> load(const plan::KernelProgramT &program,
+                                        const GivenCode &given = {});
 
 private:
   const driver::Functions &driver;

@@ -2,6 +2,7 @@
 """Kernels of our own (fsdp_config.kernels): models train as in PyTorch, code and interpreter give the same bits,
 peaks are no higher, and artifacts say what a kernel stands for."""
 import json
+import shutil
 
 import torch
 import torch.nn as nn
@@ -123,6 +124,46 @@ def no_class(bin):
     return case
 
 
+def given_code(bin):
+    """Code in the artifact, on a machine that makes none: the same bits, if the artifact is trusted and has some that the processor runs."""
+    def case(folder):
+        model, inputs = prepare(bin, folder, zoo.mlp, 2)
+        alone = folder / "alone"
+        alone.mkdir()
+        for file in (bin / "fsdp-run", bin.parent / "lib" / "libfsdp-runtime.so"):
+            shutil.copy(file, alone)
+        compile_step(bin, folder, model, inputs, make_config(2, kernels="on"))
+        (folder / "step.fsdp").rename(folder / "none.fsdp")
+
+        def run(program, artifact, *options):
+            metrics, final = folder / "metrics.jsonl", folder / "final.safetensors"
+            done = call(program / "fsdp-run", artifact, "--data=data.safetensors", "--steps=3", f"--metrics={metrics}", f"--export={final}", *options,
+                        cwd=folder, env={"XDG_CACHE_HOME": str(folder / "cache"), "LD_LIBRARY_PATH": str(program)})
+            return done, None if done.returncode else ([json.loads(row)["loss"] for row in metrics.read_text().splitlines()], final.read_bytes())
+
+        made = run(bin, "none.fsdp")[1]
+        shutil.rmtree(folder / "cache")
+        kept = lambda: list((folder / "cache").rglob("*.code"))
+        for targets in ("x86-64-v3", "aarch64,x86-64-v3,x86-64-v4,sm_90"):
+            compile_step(bin, folder, model, inputs, make_config(2, kernels="on"), options=[f"--kernel-code={targets}"])
+            done, got = run(alone, "step.fsdp", "--trust")
+            assert got == made, f"{targets}: {done.stderr}"
+            assert not kept(), targets
+        text = must(bin / "fsdp-opt", "step.fsdp", "-o", "-", cwd=folder).stdout
+        assert "\nkernel 0 with code for aarch64, x86-64-v3, x86-64-v4, sm_90\n" in text, text[-2000:]
+        refused = run(alone, "step.fsdp")[0]
+        assert refused.returncode and "E079" in refused.stderr and "is run with --trust alone" in refused.stderr, refused.stderr
+        # Where code can be made, a stranger's is not needed.
+        assert run(bin, "step.fsdp")[1] == made and kept()
+        compile_step(bin, folder, model, inputs, make_config(2, kernels="on"), options=["--kernel-code=sm_90"])
+        for artifact in ("step.fsdp", "none.fsdp"):
+            refused = run(alone, artifact, "--trust")[0]
+            assert refused.returncode and "E079" in refused.stderr and "--kernel-code for this machine" in refused.stderr, refused.stderr
+        refused = call(bin / "fsdp-opt", "model.pt2", "--config=config.yaml", "--kernel-code=sm_70", "-o", "x.fsdp", cwd=folder)
+        assert "expected x86-64-v3, x86-64-v4, aarch64, sm_80, sm_90 or sm_100" in refused.stderr, refused.stderr
+    return case
+
+
 def main():
     arguments = parse_arguments()
     bin, cases = arguments.bin, {}
@@ -155,6 +196,7 @@ def main():
         cases[f"{factory.__name__} peak"] = no_higher(bin, factory, 2)
     # Weights are copies there, and freed between their layer's forward and backward: nothing is computed from them again.
     cases["llama peak, freed copies of weights"] = no_higher(bin, zoo.llama, 4, replicate=2, bucket_layout="fsdp2", mixed_precision=BF16)
+    cases["given code"] = given_code(bin)
     cases["a target that is no class"] = no_class(bin)
     run_cases(cases, arguments.only)
 

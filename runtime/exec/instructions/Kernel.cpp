@@ -126,7 +126,7 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
   }
   if (!p.device.isHost() && beside == 0) {
     if (GpuKernels *kernels = p.device.kernels())
-      return makeKernelOnGpu(p, *kernels, program, std::move(operands));
+      return makeKernelOnGpu(p, *kernels, op, std::move(operands));
     throw Error(ErrorId::RuntimeUnsupported,
                 "kernels of fsdp_config.kernels are made for no device of this "
                 "kind; compile the model with kernels: off");
@@ -136,7 +136,8 @@ std::unique_ptr<Instruction> fsdp::prepare(Preparation &p,
                 "kernel '" + program.name +
                     "' has operands on the device and others on the host; "
                     "compile the model with kernels: off");
-  KernelCall call{loadKernel(program), std::move(operands), 0, 1};
+  KernelCall call{loadKernel(program, GivenCode(p.plan, op.program)),
+                  std::move(operands), 0, 1};
   auto columns = static_cast<int64_t>(columnsOf(program));
   bool takesColumns = isFlat(program);
   call.count = takesColumns ? columns : rowsOf(program);

@@ -27,9 +27,10 @@ private:
 
 std::unique_ptr<Instruction>
 fsdp::makeKernelOnGpu(Preparation &p, GpuKernels &kernels,
-                      const plan::KernelProgramT &program,
-                      std::vector<void *> operands) {
-  GpuKernelCall call(kernels.load(program), program, std::move(operands));
+                      const plan::KernelT &op, std::vector<void *> operands) {
+  const plan::KernelProgramT &program = *p.plan.kernels[op.program];
+  GpuKernelCall call(kernels.load(program, GivenCode(p.plan, op.program)),
+                     program, std::move(operands));
   StreamHandle stream = p.device.computeStream();
   if (call.isEmpty())
     return nullptr;

@@ -12,12 +12,12 @@
 
 namespace fsdp {
 
-/// Launches a program over the addresses of its operands. Null if there is
-/// nothing to compute. Throws fsdp::Error (KernelsUnusable).
-std::unique_ptr<Instruction>
-makeKernelOnGpu(Preparation &preparation, GpuKernels &kernels,
-                const plan::KernelProgramT &program,
-                std::vector<void *> operands);
+/// Launches the program of `op` over the addresses of its operands. Null if
+/// there is nothing to compute. Throws fsdp::Error (KernelsUnusable).
+std::unique_ptr<Instruction> makeKernelOnGpu(Preparation &preparation,
+                                             GpuKernels &kernels,
+                                             const plan::KernelT &op,
+                                             std::vector<void *> operands);
 
 } // namespace fsdp
 

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "kernels/Loader.h"
+#include "kernels/CodeLibrary.h"
 #include "kernels/GpuCode.h"
+#include "kernels/Library.h"
 #include "support/Error.h"
 #include "test/unit/kernels/Programs.h"
 
@@ -104,6 +106,53 @@ TEST_F(KernelLoader, InterpretsNoRowThatTakesMoreMemoryThanThereMayBe) {
     EXPECT_EQ(error.id(), ErrorId::KernelsUnusable);
     EXPECT_THAT(error.what(), HasSubstr("for a row when it is interpreted"));
   }
+}
+
+/// Of a program that adds 1, with code for `target` that adds 41.
+static plan::PlanT bringsCode(std::string_view target) {
+  plan::PlanT plan;
+  plan.kernels.push_back(std::make_unique<plan::KernelProgramT>(adds(1)));
+  auto code = std::make_unique<plan::KernelCodeT>();
+  code->target = target;
+  code->emitter = kEmitterVersion;
+  std::string made = makeCode(serialize(adds(41)), target);
+  code->code.assign(made.begin(), made.end());
+  plan.kernel_code.push_back(std::move(code));
+  return plan;
+}
+
+static float runGiven(const plan::PlanT &plan) {
+  return run(*loadKernel(*plan.kernels[0], GivenCode(plan, 0)));
+}
+
+TEST_F(KernelLoader, RunsWhatIsGivenForThisProcessorAlone) {
+  plan::PlanT plan = bringsCode(targetOfProcessor());
+  EXPECT_EQ(runGiven(plan), 42);
+  EXPECT_TRUE(files().empty());
+  // Another's, another build's, and a stranger's, which a reader left out.
+  plan.kernel_code[0]->target = "aarch64/other";
+  EXPECT_EQ(runGiven(plan), 2);
+  plan.kernel_code[0]->target = targetOfProcessor();
+  plan.kernel_code[0]->emitter = kEmitterVersion + 1;
+  EXPECT_EQ(runGiven(plan), 2);
+  plan.kernel_code[0]->emitter = kEmitterVersion;
+  plan.kernel_code[0]->code.clear();
+  EXPECT_EQ(runGiven(plan), 2);
+}
+
+TEST_F(KernelLoader, MakesCodeForAllTargetsAheadOfTime) {
+  for (std::string_view target :
+       {"x86-64-v3", "x86-64-v4", "aarch64", "sm_80", "sm_90", "sm_100"}) {
+    EXPECT_TRUE(isCodeTarget(target));
+    EXPECT_FALSE(makeCode(serialize(adds(1)), target).empty());
+    EXPECT_THAT(listCodeTargets(), HasSubstr(target));
+  }
+  EXPECT_FALSE(isCodeTarget("sm_90/exact"));
+  plan::PlanT plan = bringsCode("sm_90");
+  auto given = makeGpuCode(*plan.kernels[0], 90, GivenCode(plan, 0));
+  auto made = makeGpuCode(*plan.kernels[0], 90);
+  EXPECT_NE(given->ptx, made->ptx);
+  EXPECT_EQ(given->ptx, makeGpuCode(adds(41), 90)->ptx);
 }
 
 TEST_F(KernelLoader, FindsWhatWasMadeBefore) {

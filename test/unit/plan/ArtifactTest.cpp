@@ -7,6 +7,7 @@
 #include "plan/Writer.h"
 #include "support/Error.h"
 #include "support/Hash.h"
+#include "test/unit/plan/KernelPlan.h"
 #include "test/unit/plan/RawArtifact.h"
 #include "test/unit/plan/SamplePlan.h"
 
@@ -146,6 +147,24 @@ TEST(Artifact, EveryFlippedByteIsRefusedOrHarmless) {
       }
     }
   EXPECT_LT(harmless, 300u);
+}
+
+TEST(Artifact, HandsOutCodeOfItsKernelsOnlyIfItIsTrusted) {
+  plan::PlanT plan = test::samplePlan();
+  test::addKernel(plan);
+  auto code = std::make_unique<plan::KernelCodeT>();
+  code->target = "x86-64-v3";
+  code->code = {0xc3};
+  plan.kernel_code.push_back(std::move(code));
+  std::string bytes = serializePlan(plan);
+  for (Trust trust : {Trust::stranger, Trust::own}) {
+    PlanFile file = PlanFile::fromBytes(bytes, "step.fsdp", trust);
+    ASSERT_EQ(file.plan().kernel_code.size(), 1u);
+    EXPECT_EQ(file.plan().kernel_code[0]->code.size(),
+              trust == Trust::own ? 1u : 0u);
+    EXPECT_THAT(printPlan(file.plan()),
+                HasSubstr("kernel 0 with code for x86-64-v3\n"));
+  }
 }
 
 // Damage under a right hash, as a faulty or hostile writer would make it: the

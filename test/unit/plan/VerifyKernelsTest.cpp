@@ -24,7 +24,28 @@ KernelProgramT &programOf(PlanT &plan) {
   return *plan.kernels[0];
 }
 
+void addCode(PlanT &plan, uint32_t kernel) {
+  auto code = std::make_unique<KernelCodeT>();
+  code->kernel = kernel;
+  code->target = "x86-64-v3";
+  plan.kernel_code.push_back(std::move(code));
+}
+
 const Case kCases[] = {
+    {"CodeOfNone",
+     [](PlanT &p) {
+       addSoundKernel(p);
+       addCode(p, 1);
+     },
+     "is of kernel 1, which does not exist"},
+    {"CodeTwice",
+     [](PlanT &p) {
+       addSoundKernel(p);
+       addCode(p, 0);
+       verifyPlan(p);
+       addCode(p, 0);
+     },
+     "has code for that already"},
     {"Missing", [](PlanT &p) { addSoundKernel(p).program = 1; },
      "runs a kernel that does not exist"},
     {"FewInputs", [](PlanT &p) { addSoundKernel(p).inputs.clear(); },

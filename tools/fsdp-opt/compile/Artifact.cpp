@@ -8,6 +8,7 @@
 #include "passes/emit/EmitPlan.h"
 #include "passes/emit/MemoryMap.h"
 #include "passes/emit/Report.h"
+#include "tools/fsdp-opt/compile/KernelCode.h"
 #include "tools/fsdp-opt/input/Diagnostics.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -57,7 +58,8 @@ void fsdp::verifyAddresses(ModuleOp module) {
     throw diagnostics.makeError(ErrorId::NoArtifact, "the plan is not valid");
 }
 
-std::string fsdp::makeArtifact(ModuleOp module, const std::string &output) {
+std::string fsdp::makeArtifact(ModuleOp module, const std::string &output,
+                               llvm::ArrayRef<std::string> code) {
   if (!module->hasAttr(kMemoryAttr))
     throw Error(ErrorId::NoArtifact,
                 "the program was not planned, so it cannot become '" + output +
@@ -69,6 +71,7 @@ std::string fsdp::makeArtifact(ModuleOp module, const std::string &output) {
   options.namePattern = [&](llvm::StringRef pattern) {
     return relocate(pattern.str(), output);
   };
+  options.complete = [&](plan::PlanT &plan) { addKernelCode(plan, code); };
   DiagnosticCollector diagnostics(module.getContext());
   FailureOr<std::string> bytes = emitArtifact(module, options);
   if (failed(bytes))

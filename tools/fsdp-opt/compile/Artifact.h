@@ -15,9 +15,11 @@ namespace fsdp {
 void verifyAddresses(mlir::ModuleOp module);
 
 /// The bytes of the artifact that is written to `output`: it names its files
-/// relative to its own folder. All else stands in `module`. Throws fsdp::Error
-/// (NoArtifact) if `module` was not planned.
-std::string makeArtifact(mlir::ModuleOp module, const std::string &output);
+/// relative to its own folder, and has its kernels' code for the targets of
+/// `code`. All else stands in `module`. Throws fsdp::Error (NoArtifact) if
+/// `module` was not planned, (KernelsUnusable) if code cannot be made.
+std::string makeArtifact(mlir::ModuleOp module, const std::string &output,
+                         llvm::ArrayRef<std::string> code = {});
 
 /// Collectives, memory and ops of the planned program as JSON (--report).
 std::string makeReport(mlir::ModuleOp module);

@@ -53,7 +53,7 @@ CompiledWorlds fsdp::compileWorlds(MLIRContext &context,
       Progress::enterPlan();
       OwningOpRef<ModuleOp> module(cast<ModuleOp>((*captured)->clone()));
       compileProgram(*module, config, [](llvm::StringRef, ModuleOp) {});
-      artifacts.push_back(makeArtifact(*module, line.output));
+      artifacts.push_back(makeArtifact(*module, line.output, line.kernelCode));
       if (!line.report.empty()) {
         llvm::json::Value report = buildReport(*module);
         (*report.getAsObject())["world"] = world;

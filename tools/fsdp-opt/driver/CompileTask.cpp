@@ -131,7 +131,7 @@ private:
   void make() {
     bool isArtifact = line.outputKind == OutputKind::Artifact;
     output = isArtifact
-                 ? makeArtifact(*module, line.output)
+                 ? makeArtifact(*module, line.output, line.kernelCode)
                  : printProgram(*module, line.outputKind, line.printsToFile());
     if (!line.planViews.empty() || loaded.config.memoryBudget)
       predict(isArtifact ? output : makeArtifact(*module, line.output));

@@ -37,7 +37,7 @@ static std::string convert(const CommandLine &line, DialectRegistry &registry,
     verifyAddresses(*module);
   bool keepsLocations = line.task == Task::Capture && line.printsToFile();
   std::string output =
-      isArtifact ? makeArtifact(*module, line.output)
+      isArtifact ? makeArtifact(*module, line.output, line.kernelCode)
                  : printProgram(*module, line.outputKind, keepsLocations);
   writeMemoryMap(line, *module);
   return output;

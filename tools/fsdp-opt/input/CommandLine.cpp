@@ -3,6 +3,7 @@
 
 #include "tools/fsdp-opt/input/CommandLine.h"
 
+#include "kernels/GivenCode.h"
 #include "support/Nearest.h"
 #include "tools/fsdp-opt/input/Files.h"
 #include "tools/fsdp-opt/input/Help.h"
@@ -61,6 +62,7 @@ struct Options {
   cl::opt<std::string> loss{"loss"};
   cl::list<std::string> dims{"dim"};
   cl::list<std::string> weights{"weights"};
+  cl::list<std::string> kernelCode{"kernel-code", cl::CommaSeparated};
   cl::opt<bool> explain{"explain"};
   cl::opt<bool> verbose{"verbose"};
 };
@@ -303,6 +305,16 @@ static void readWorld(const Options &options, CommandLine &line) {
     line.planWorlds = std::move(worlds);
 }
 
+static void readKernelCode(const Options &options, CommandLine &line) {
+  for (const std::string &target : options.kernelCode) {
+    if (!isCodeTarget(target))
+      refuse("--kernel-code=" + target + ": expected " + listCodeTargets() +
+             ", or several with commas between them");
+    if (!llvm::is_contained(line.kernelCode, target))
+      line.kernelCode.push_back(target);
+  }
+}
+
 static CommandLine readOptions(const Options &options) {
   checkNames(options);
   CommandLine line;
@@ -329,6 +341,7 @@ static CommandLine readOptions(const Options &options) {
   line.verbose = options.verbose;
   line.weights.assign(options.weights.begin(), options.weights.end());
   readWorld(options, line);
+  readKernelCode(options, line);
   for (const std::string &text : options.inputs)
     line.inputs.push_back(parseInputShape(text));
   line.loss = options.loss;

@@ -50,6 +50,8 @@ struct CommandLine {
   std::string loss; ///< name of the output that is the loss; empty: the first
   std::vector<DimValues> dims;
   std::vector<std::string> weights;
+  /// What the artifact is to have its kernels' code for (kernels/GivenCode.h).
+  std::vector<std::string> kernelCode;
   bool explain = false;
   bool verbose = false; ///< all notes
   InputKind inputKind = InputKind::Program;

@@ -109,6 +109,8 @@ constexpr Reason kReasons[] = {
     {"weights", kPasses, "--weights needs --config=FILE.yaml"},
     {"save-stages", Task::Opt,
      "--save-stages needs a model file or --config=FILE.yaml"},
+    {"kernel-code", kPredictions,
+     "--compare and --simulate keep no artifact; take --kernel-code away"},
     {"o", Task::Explain, "--explain prints to the terminal; take -o away"},
     {"o", Task::ReadConfig,
      "--read-config prints to the terminal; take -o away"},
@@ -172,6 +174,10 @@ public:
         if (has(option))
           refuseOf(text);
     checkPlans();
+    if (has("kernel-code") && (kCompiles | Task::Opt).contains(line.task) &&
+        line.outputKind != OutputKind::Artifact)
+      refuseOption("--kernel-code is what the artifact holds beside the "
+                   "program; add -o STEP.fsdp, or take it away");
     if (line.task == Task::Capture && line.outputKind == OutputKind::Artifact)
       refuseOption(
           "an artifact needs a config: add --config=FILE.yaml, or write the "
