@@ -5,6 +5,7 @@
 
 #include "plan/Activities.h"
 #include "simulate/Comparison.h"
+#include "simulate/FusionText.h"
 
 #include <nlohmann/json.hpp>
 
@@ -107,7 +108,8 @@ static ordered_json describe(const plan::PlanT &plan,
 
 std::string fsdp::printPredictionJson(const plan::PlanT &plan,
                                       const Prediction &prediction,
-                                      const Profile *measured) {
+                                      const Profile *measured,
+                                      const Fusion *fusion) {
   ordered_json json = {{"cluster", prediction.cluster},
                        {"ranks", prediction.ranks},
                        {"nodes", prediction.nodes},
@@ -132,6 +134,8 @@ std::string fsdp::printPredictionJson(const plan::PlanT &plan,
   if (measured)
     json["measured"] =
         describe(compare(plan, prediction, *measured), *measured);
+  if (fusion)
+    json["own_kernels"] = describeFusion(*fusion);
   json["programs"] = ordered_json::array();
   for (const PredictedProgram &program : prediction.programs)
     json["programs"].push_back(

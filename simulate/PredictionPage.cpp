@@ -11,6 +11,7 @@
 
 #include "plan/Activities.h"
 #include "simulate/Comparison.h"
+#include "simulate/FusionText.h"
 #include "simulate/TimelinePage.h"
 
 #include <nlohmann/json.hpp>
@@ -30,7 +31,8 @@ class PageData {
 public:
   explicit PageData(const plan::PlanT &plan) : plan(plan) {}
 
-  std::string write(const Prediction &prediction, const Profile *measured);
+  std::string write(const Prediction &prediction, const Profile *measured,
+                    const Fusion *fusion);
 
 private:
   size_t intern(const std::string &text) {
@@ -247,7 +249,7 @@ static ordered_json describePairs(const Comparison &compared) {
 }
 
 std::string PageData::write(const Prediction &prediction,
-                            const Profile *measured) {
+                            const Profile *measured, const Fusion *fusion) {
   std::string path = plan.model ? plan.model->path : "";
   ordered_json json = {{"title", path.substr(path.rfind('/') + 1)},
                        {"cluster", prediction.cluster},
@@ -276,6 +278,8 @@ std::string PageData::write(const Prediction &prediction,
     json["measured"]["ranks"] = measured->ranks;
     json["measured"]["steps"] = measured->steps;
   }
+  if (fusion)
+    json["fusion"] = describeFusion(*fusion);
   json["streams"] = ordered_json::array();
   for (plan::Stream stream : plan::EnumValuesStream())
     json["streams"].push_back(plan::EnumNameStream(stream));
@@ -292,12 +296,13 @@ std::string PageData::write(const Prediction &prediction,
 
 std::string fsdp::printPredictionPage(const plan::PlanT &plan,
                                       const Prediction &prediction,
-                                      const Profile *measured) {
+                                      const Profile *measured,
+                                      const Fusion *fusion) {
   std::string_view page = kTimelinePage, mark = kTimelineData;
   size_t at = page.find(mark);
   std::string text(page.substr(0, at));
   // No text may end the element that it stands in.
-  for (char each : PageData(plan).write(prediction, measured))
+  for (char each : PageData(plan).write(prediction, measured, fusion))
     if (each == '<')
       text += "\\u003c";
     else

@@ -5,6 +5,7 @@
 
 #include "plan/Activities.h"
 #include "simulate/Comparison.h"
+#include "simulate/FusionText.h"
 #include "support/Format.h"
 #include "support/Table.h"
 
@@ -216,7 +217,8 @@ std::string printTransfers(const std::vector<Activity> &activities,
 
 std::string fsdp::printPrediction(const plan::PlanT &plan,
                                   const Prediction &prediction,
-                                  const Profile *measured) {
+                                  const Profile *measured,
+                                  const Fusion *fusion) {
   std::optional<Comparison> compared;
   if (measured)
     compared = compare(plan, prediction, *measured);
@@ -241,6 +243,8 @@ std::string fsdp::printPrediction(const plan::PlanT &plan,
             formatBytes(prediction.wireBytes) + " in collectives\n";
   text +=
       "\n" + (compared ? printKernels(*compared) : printKernels(prediction));
+  if (fusion)
+    text += "\n" + printFusion(*fusion);
   text += "\n" + printMemory(prediction);
   text += prediction.fits()
               ? "  It fits.\n"

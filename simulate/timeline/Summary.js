@@ -45,6 +45,7 @@ function summarise() {
   stack($("timebar"), $("timelegend"), [...kinds, ["exposed", DATA.exposed, "hatch"], ["waiting for the host", DATA.idle, "empty"]], step || 1,
     (amount) => time(amount) + ", " + percent(amount, step));
   if (DATA.measured) summariseMeasured();
+  if (DATA.fusion) summariseFusion();
   const amounts = MEMORY.map(([name]) => memory[name]), tensors = amounts.slice(0, 7).reduce((a, b) => a + b, 0);
   amounts[7] = Math.max(0, memory.planned - tensors);
   amounts[8] = memory.isHost ? memory.host : 0;

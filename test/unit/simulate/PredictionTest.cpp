@@ -215,11 +215,18 @@ TEST(Prediction, IsTheSameEachTime) {
   SmallPlan small = samplePlan();
   Profile measured = sampleProfile(small);
   auto print = [&](auto *how) {
-    return how(small.plan, simulate(small.plan, plainCluster()), &measured);
+    Prediction prediction = simulate(small.plan, plainCluster());
+    Fusion fusion =
+        compareFusion(small.plan, prediction, small.plan, prediction);
+    return how(small.plan, prediction, &measured, &fusion);
   };
-  for (auto *how : {printPrediction, printPredictionJson, printPredictionTrace,
-                    printPredictionPage})
+  for (auto *how : {printPrediction, printPredictionJson, printPredictionPage})
     EXPECT_EQ(print(how), print(how));
+  auto trace = [&] {
+    return printPredictionTrace(
+        small.plan, simulate(small.plan, plainCluster()), &measured);
+  };
+  EXPECT_EQ(trace(), trace());
 }
 
 } // namespace

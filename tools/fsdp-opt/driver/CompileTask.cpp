@@ -65,6 +65,9 @@ public:
     std::optional<Progress> progress(std::in_place);
     read();
     std::optional<DecidedSchedule> decided = decide();
+    // What own kernels make of the step is seen beside one without them.
+    if (loaded.config.kernels && !line.planViews.empty())
+      captured = OwningOpRef<ModuleOp>(module->clone());
     // Of what is kept, not of what was tried on the way.
     RemarkCollection remarks(context);
     remarkAttention(*module);
@@ -145,7 +148,20 @@ private:
     if (loaded.config.memoryBudget)
       checkBudget(file.plan(), prediction, loaded.config);
     remarkPrediction(*module, file.plan(), prediction);
-    views = makePlanViews(file.plan(), prediction, line);
+    std::optional<Fusion> fusion = compareKernels(file.plan(), prediction);
+    views = makePlanViews(file.plan(), prediction, line,
+                          fusion ? &*fusion : nullptr);
+  }
+
+  std::optional<Fusion> compareKernels(const plan::PlanT &plan,
+                                       const Prediction &prediction) {
+    if (!captured)
+      return std::nullopt;
+    Config without = loaded.config;
+    without.kernels = false;
+    Predicted before = fsdp::predict(*captured, without, *cluster);
+    return compareFusion(before.file.plan(), before.prediction, plan,
+                         prediction);
   }
 
   void write() {
@@ -164,6 +180,7 @@ private:
   LoadedConfig loaded;
   std::optional<Cluster> cluster; ///< if anything is predicted
   OwningOpRef<ModuleOp> module;
+  OwningOpRef<ModuleOp> captured; ///< with own kernels, if all is to be seen
   std::string output, report;
   std::vector<PlanView> views;
 };

@@ -12,25 +12,26 @@ using namespace fsdp;
 /// The command line knows no other suffixes.
 static std::string makeView(const std::string &path, const plan::PlanT &plan,
                             const Prediction &prediction,
-                            const Profile *measured) {
+                            const Profile *measured, const Fusion *fusion) {
   if (path.ends_with(".json"))
-    return printPredictionJson(plan, prediction, measured);
+    return printPredictionJson(plan, prediction, measured, fusion);
   if (path.ends_with(".trace"))
     return printPredictionTrace(plan, prediction, measured);
   if (path.ends_with(".html"))
-    return printPredictionPage(plan, prediction, measured);
-  return printPrediction(plan, prediction, measured);
+    return printPredictionPage(plan, prediction, measured, fusion);
+  return printPrediction(plan, prediction, measured, fusion);
 }
 
 std::vector<PlanView> fsdp::makePlanViews(const plan::PlanT &plan,
                                           const Prediction &prediction,
-                                          const CommandLine &line) {
+                                          const CommandLine &line,
+                                          const Fusion *fusion) {
   std::optional<Profile> measured;
   if (!line.profile.empty())
     measured = Profile::read(line.profile, plan);
   std::vector<PlanView> views;
   for (const std::string &path : line.planViews)
     views.push_back({path, makeView(path, plan, prediction,
-                                    measured ? &*measured : nullptr)});
+                                    measured ? &*measured : nullptr, fusion)});
   return views;
 }

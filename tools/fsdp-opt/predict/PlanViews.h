@@ -5,6 +5,7 @@
 #define FSDP_TOOLS_FSDPOPT_PREDICT_PLANVIEWS_H
 
 #include "plan/plan_generated.h"
+#include "simulate/Fusion.h"
 #include "simulate/Simulator.h"
 #include "tools/fsdp-opt/input/CommandLine.h"
 
@@ -19,10 +20,12 @@ struct PlanView {
 };
 
 /// What each --print-plan of `line` gets of the plan's prediction, beside the
-/// profile of --profile. Throws fsdp::Error as Profile::read.
+/// profile of --profile and what own kernels make of the step, which may be
+/// null. Throws fsdp::Error as Profile::read.
 std::vector<PlanView> makePlanViews(const plan::PlanT &plan,
                                     const Prediction &prediction,
-                                    const CommandLine &line);
+                                    const CommandLine &line,
+                                    const Fusion *fusion = nullptr);
 
 } // namespace fsdp
 
