@@ -73,7 +73,9 @@ void StepProgram::findBorder() {
         if (uint32_t root = rootOf(program, input); !isReduced[root])
           unreduced[i].push_back(root);
     const plan::TransferT *start = transferOf(instruction);
-    bool reduces = start && isReduction(start->kind);
+    // Parts of a gradient are exchanged to be added up.
+    bool reduces = start && (isReduction(start->kind) ||
+                             start->purpose == plan::Purpose::gradient);
     for (uint32_t value : valuesOf(instruction, reads))
       reduces |= isReduced[rootOf(program, value)];
     for (uint32_t value : valuesOf(instruction, writes))

@@ -141,6 +141,7 @@ uint64_t bytesOf(const plan::TransferT &transfer, const plan::PlanT &plan,
                  const plan::ProgramT &program);
 /// Of each member those that one rank alone has, as Messages.h asks for them.
 std::vector<uint64_t> membersOf(const plan::TransferT &transfer,
+                                const plan::PlanT &plan,
                                 const plan::ProgramT &program);
 
 } // namespace fsdp

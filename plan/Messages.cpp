@@ -30,7 +30,8 @@ std::vector<uint64_t> fsdp::getStagedBlocks(CollectiveKind kind,
   if (packed == 0)
     return blocks;
   blocks.push_back(packed * ranks);
-  if (keepsParts)
+  // What each peer is sent differs, so that what comes lies elsewhere.
+  if (isWholeGiven(facts.whole))
     blocks.push_back(packed * (ranks - 1));
   return blocks;
 }

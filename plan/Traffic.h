@@ -21,7 +21,15 @@ using plan::CollectiveKind;
 
 /// What of a tensor is `ranks` times as large as a rank's part of it: what each
 /// rank gives, or gets, with the parts of all ranks behind each other.
-enum class Whole { neither, given, got };
+enum class Whole { neither, given, got, both };
+
+/// Whether all ranks' parts are in what a rank gives, or in what it gets.
+constexpr bool isWholeGiven(Whole whole) {
+  return whole == Whole::given || whole == Whole::both;
+}
+constexpr bool isWholeGot(Whole whole) {
+  return whole == Whole::got || whole == Whole::both;
+}
 
 /// Which members of a transfer over sockets are packed into one message.
 enum class Packing { none, small, all };
@@ -40,6 +48,8 @@ inline constexpr CollectiveFacts kCollectives[] = {
     {CollectiveKind::all_reduce, Whole::neither, true, true, Packing::all},
     // Each rank gets what the one before it in the group gives.
     {CollectiveKind::rotate, Whole::neither, false, false, Packing::none},
+    // Part j of rank r goes to rank j, which has it as part r.
+    {CollectiveKind::all_to_all, Whole::both, false, false, Packing::small},
 };
 static_assert([] {
   size_t count = std::size(kCollectives);
@@ -66,10 +76,11 @@ constexpr bool isReduction(CollectiveKind kind) {
 
 /// Bytes that a rank moves, as reports, dry runs, profiles and counters say
 /// them: what it receives in an all-gather, what it sends into a reduction,
-/// padding rows and its own part included, and what it passes on in a rotation.
-/// Of one tensor among `ranks` ranks; `part` is what the collective leaves
-/// with, or takes from, one rank alone: a shard, or the whole tensor of an
-/// all-reduce or a rotation.
+/// padding rows and its own part included, what it passes on in a rotation, and
+/// what it gives, its own part included, of what all exchange. Of one tensor
+/// among `ranks` ranks; `part` is what the collective leaves with, or takes
+/// from, one rank alone: a shard, what one rank gives another, or the whole
+/// tensor of an all-reduce or a rotation.
 constexpr uint64_t getTraffic(CollectiveKind kind, uint64_t part,
                               uint64_t ranks) {
   return getFacts(kind).whole == Whole::neither ? part : part * ranks;

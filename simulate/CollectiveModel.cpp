@@ -4,6 +4,7 @@
 #include "simulate/CollectiveModel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace fsdp;
@@ -61,6 +62,35 @@ struct Ring {
   double getPassed(double bytes) const { return bytes * steps / parts; }
 };
 } // namespace
+
+/// An exchange: messages to each peer, of which NCCL has a warp send so many at
+/// a time (2.30: NCCL_MAX_DEV_WORK_P2P_PER_BATCH), by its protocol Simple. What
+/// goes over links and what goes over the network go beside each other; unlike
+/// in a ring, all that is for another node leaves by the rank's own adapter.
+double CollectiveModel::exchange(double bytes, const GroupShape &shape) const {
+  constexpr double kTogether = 8;
+  const NetworkModel &network = cluster.network;
+  double part = bytes / double(shape.ranks);
+  double near = double(shape.perNode) - 1;
+  double far = double(shape.ranks - shape.perNode);
+  double link = network.link * network.gather;
+  double adapter = network.network * network.gather;
+  if (!network.isNccl)
+    return network.launch + (near + far) * network.latency +
+           part * (near / link + (far > 0 ? far / adapter : 0));
+  const Protocol &simple = kProtocols[2];
+  double microseconds = simple.base +
+                        std::ceil(near / kTogether) * simple.intra +
+                        std::ceil(far / kTogether) * simple.inter;
+  if (far > 0)
+    adapter *= reachedOverNodes(part);
+  double moved =
+      std::max(part * near / link, far > 0 ? part * far / adapter : 0);
+  // Its own part is copied.
+  if (shape.nodes == 1)
+    moved += part / (network.link * kOwnGather);
+  return network.launch + microseconds * 1e-6 + moved;
+}
 
 double CollectiveModel::ring(CollectiveKind kind, double bytes,
                              const GroupShape &shape) const {
@@ -133,17 +163,21 @@ TransferCost CollectiveModel::collective(CollectiveKind kind, double bytes,
     double further = measured->tensor * double(std::max<size_t>(pieces, 1) - 1);
     (measured->start.empty() ? cost.finish : cost.start) += further;
   } else {
-    cost.seconds = ring(kind, bytes, shape);
+    cost.seconds = kind == CollectiveKind::all_to_all
+                       ? exchange(bytes, shape)
+                       : ring(kind, bytes, shape);
   }
   if (cost.seconds <= 0)
     return cost;
   Ring ring(kind, double(shape.ranks));
   double passed = ring.getPassed(bytes) / cost.seconds; // bytes a second
+  double adapters = double(shape.perNode);
+  if (kind == CollectiveKind::all_to_all && shape.nodes > 1)
+    adapters = 1;
   if (shape.perNode > 1)
     cost.link = std::min(1.0, passed / network.link);
   if (shape.nodes > 1)
-    cost.network =
-        std::min(1.0, passed / (double(shape.perNode) * network.network));
+    cost.network = std::min(1.0, passed / (adapters * network.network));
   cost.memory = std::min(1.0, network.traffic * bytes / cost.seconds /
                                   cluster.device.bandwidth);
   cost.processor = measured && measured->processor > 0 ? measured->processor

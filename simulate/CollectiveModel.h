@@ -27,7 +27,8 @@ struct GroupShape {
 };
 GroupShape getShape(const plan::GroupT &group, int64_t ranksPerNode);
 
-/// What was measured for such a group; else rings, by NCCL's own model of its
+/// What was measured for such a group; else rings, and messages where parts are
+/// exchanged, by NCCL's own model of its
 /// protocols (src/graph/tuning.cc, 2.30) or by latency and bandwidth.
 class CollectiveModel {
 public:
@@ -44,6 +45,7 @@ public:
 private:
   const MeasuredCollective *findMeasured(CollectiveKind kind,
                                          const GroupShape &shape) const;
+  double exchange(double bytes, const GroupShape &shape) const;
   double ring(CollectiveKind kind, double bytes, const GroupShape &shape) const;
 
   const Cluster &cluster;

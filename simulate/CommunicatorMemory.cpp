@@ -58,7 +58,7 @@ void stage(const plan::PlanT &plan, const plan::ProgramT &program,
     Blocks &blocks = communicators[{start->group, start->stream}];
     std::vector<uint64_t> taken;
     for (uint64_t bytes :
-         getStagedBlocks(start->kind, membersOf(*start, program),
+         getStagedBlocks(start->kind, membersOf(*start, plan, program),
                          plan.groups[start->group]->size))
       taken.push_back(blocks.take(bytes));
     inFlight[start->future] = {&blocks, std::move(taken)};

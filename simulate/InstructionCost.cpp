@@ -51,7 +51,7 @@ InstructionCost InstructionCosts::cost(const plan::ProgramT &program,
     result.bytes = bytesOf(*transfer, plan, program);
     size_t pieces =
         cluster.network.staging
-            ? countMessages(transfer->kind, membersOf(*transfer, program))
+            ? countMessages(transfer->kind, membersOf(*transfer, plan, program))
             : transfer->inputs.size();
     start(transfer->stream, transfer->future,
           collectives.collective(transfer->kind, double(result.bytes),

@@ -193,6 +193,9 @@ public:
       moved += bytes(input);
     move(WorkKind::reduction, moved, op.output);
   }
+  void add(const plan::SumPartsT &op) {
+    move(WorkKind::reduction, bytes(op.input) + bytes(op.output), op.output);
+  }
   void add(const plan::KernelT &op) {
     const plan::KernelProgramT &kernel = *plan.kernels[op.program];
     double moved = 0;

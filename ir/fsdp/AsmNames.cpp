@@ -83,7 +83,10 @@ static std::string getMemberName(StartOpInterface start, unsigned i) {
     return state.empty() ? "full" : tidy(state) + ".full";
   }
   if (FlatSymbolRefAttr parameter = start.getGradientOf(i))
-    return tidy(parameter.getValue()) + ".grad";
+    return tidy(parameter.getValue()) +
+           (isStart(start, Collective::AllToAll) ? ".parts" : ".grad");
+  if (isStart(start, Collective::AllToAll))
+    return "parts";
   StringAttr bucket = start.getBucketAttr();
   return bucket && !bucket.empty() ? tidy(bucket.getValue()) : "reduced";
 }

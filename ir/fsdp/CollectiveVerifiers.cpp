@@ -21,6 +21,13 @@ RankedTensorType fsdp::getShardType(RankedTensorType type, int64_t dim,
   return RankedTensorType::get(shape, type.getElementType());
 }
 
+RankedTensorType fsdp::getExchangedType(RankedTensorType type, int64_t dim,
+                                        GroupAttr group) {
+  SmallVector<int64_t> shape(type.getShape());
+  shape[dim] = getShardRows(shape[dim], group.getSize()) * group.getSize();
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
 /// Whether a sum of what travels in `wire` may be one of `sum`.
 static bool canWiden(Operation *op, Type wire, Type sum) {
   auto reduction = dyn_cast<ReductionOpInterface>(op);
@@ -205,6 +212,57 @@ static LogicalResult verifySplits(StartOpInterface op, PartsAttr parts,
   return success();
 }
 
+// FU-1, AA-1.
+static LogicalResult verifyExchange(StartOp op) {
+  if (failed(verifyPromise(op)))
+    return failure();
+  ArrayRef<int64_t> dims = *op.getDims();
+  if (dims.size() != op.getInputs().size())
+    return op.emitOpError("expects one dim for each of ")
+           << op.getInputs().size() << " operands, found " << dims.size();
+  if (op.getPartsAttr())
+    return op.emitOpError("expects no blocks of an exchange of equal parts");
+  for (auto [input, promised, dim] :
+       llvm::zip(op.getInputs(), op.getPromised(), dims)) {
+    auto in = cast<RankedTensorType>(input.getType());
+    if (dim < 0 || dim >= in.getRank())
+      return op.emitOpError("expects an operand of a rank greater than dim ")
+             << dim << ", found " << in;
+    RankedTensorType expected = getExchangedType(in, dim, op.getGroup());
+    if (promised != expected)
+      return op.emitOpError("expects a promise of ")
+             << expected << " for " << in << " among "
+             << op.getGroup().getSize() << " ranks, found " << promised;
+  }
+  return success();
+}
+
+// SP-1, RD-1.
+LogicalResult SumPartsOp::verify() {
+  RankedTensorType parts = getParts().getType(), sum = getSum().getType();
+  Type element = parts.getElementType();
+  if (!sum.getElementType().isF32() ||
+      !(element.isF32() || element.isBF16() || element.isF16() ||
+        isa<Float8E4M3FNType>(element)))
+    return emitOpError("expects parts of f32, bf16, f16 or f8E4M3FN and a sum "
+                       "of f32, found ")
+           << parts << " and " << sum;
+  if (parts.getRank() == 0 || parts.getRank() != sum.getRank() ||
+      parts.getShape().drop_front() != sum.getShape().drop_front() ||
+      (sum.getDimSize(0) == 0 ? parts.getDimSize(0) != 0
+                              : parts.getDimSize(0) % sum.getDimSize(0) != 0))
+    return emitOpError("expects parts of the sum's shape behind each other, "
+                       "found ")
+           << parts << " and " << sum;
+  for (auto [name, divisor] :
+       {std::pair("pre", getPreAttr()), std::pair("post", getPostAttr())})
+    if (divisor && (!std::isfinite(divisor.getValueAsDouble()) ||
+                    divisor.getValueAsDouble() <= 0))
+      return emitOpError("expects '")
+             << name << "' to be finite and above zero, found " << divisor;
+  return success();
+}
+
 // FU-1, FU-3.
 static LogicalResult verifySame(StartOpInterface op) {
   if (failed(verifyPromise(op)))
@@ -228,7 +286,8 @@ static LogicalResult verifyParts(StartOp op) {
   if (moves != bool(op.getDimsAttr()))
     return op.emitOpError("expects ")
            << (moves ? "" : "no ") << "dims of " << kind;
-  if (!combines && (op.getOfAttr() || op.getPreAttr() || op.getPostAttr()))
+  bool isOf = op.getOfAttr() && op.getKind() != Collective::AllToAll;
+  if (!combines && (isOf || op.getPreAttr() || op.getPostAttr()))
     return op.emitOpError("expects neither 'of' nor divisors of ")
            << kind << ", which combines nothing";
   if (!moves && op.getPartsAttr())
@@ -241,8 +300,10 @@ LogicalResult StartOp::verify() {
   if (failed(verifyParts(*this)))
     return failure();
   bool gathers = getKind() == Collective::AllGather;
-  if (failed(movesRows(getKind()) ? verifySplits(*this, getPartsAttr(), gathers)
-                                  : verifySame(*this)))
+  if (failed(getKind() == Collective::AllToAll ? verifyExchange(*this)
+             : movesRows(getKind())
+                 ? verifySplits(*this, getPartsAttr(), gathers)
+                 : verifySame(*this)))
     return failure();
   if (isCombining() &&
       failed(verifyDivision(cast<ReductionOpInterface>(getOperation()))))

@@ -55,7 +55,8 @@ def Fsdp_Collective : Fsdp_Enum<"Collective", "what ranks do together", [
   I32EnumAttrCase<"AllGather", 0, "all_gather">,
   I32EnumAttrCase<"ReduceScatter", 1, "reduce_scatter">,
   I32EnumAttrCase<"AllReduce", 2, "all_reduce">,
-  I32EnumAttrCase<"Rotate", 3, "rotate">
+  I32EnumAttrCase<"Rotate", 3, "rotate">,
+  I32EnumAttrCase<"AllToAll", 4, "all_to_all">
 ]>;
 def Fsdp_CollectiveAttr
     : EnumAttr<Fsdp_Dialect, Fsdp_Collective, "collective">;

@@ -179,6 +179,11 @@ inline int64_t getShardRows(int64_t size, int64_t ranks) {
 mlir::RankedTensorType getShardType(mlir::RankedTensorType type, int64_t dim,
                                     GroupAttr group);
 
+/// `type` with the rows along `dim` that make the parts of all ranks equal:
+/// what an `all_to_all` of it promises.
+mlir::RankedTensorType getExchangedType(mlir::RankedTensorType type,
+                                        int64_t dim, GroupAttr group);
+
 /// Checks arguments and results of all functions of `module` against the states
 /// that they are bound to (rules BI-1 to BI-4), with one symbol table. The
 /// verifier calls it for modules that carry `fsdp.mesh` or `fsdp.model`.
@@ -202,7 +207,8 @@ inline constexpr llvm::StringLiteral kScales = "scale";
 /// e4m3 or e5m2.
 bool isFloat8(mlir::Type element);
 
-/// What happens to a bucket: "gather", "reduce", "all_reduce", "rotate".
+/// What happens to a bucket: "gather", "reduce", "all_reduce", "rotate",
+/// "exchange".
 llvm::StringRef getVerb(Collective kind);
 /// Whether ranks' tensors are combined.
 bool isCombining(Collective kind);
@@ -230,6 +236,9 @@ StartOp asStart(mlir::Operation *op, Collective kind);
 inline bool isStart(mlir::Operation *op, Collective kind) {
   return static_cast<bool>(asStart(op, kind));
 }
+/// The same of collectives that cut operands into a part for each rank, with
+/// padding rows behind the last.
+StartOp asCutting(mlir::Operation *op);
 } // namespace fsdp
 
 #endif // FSDP_IR_FSDP_FSDP_H

@@ -19,13 +19,14 @@ namespace {
 struct CollectiveTraits {
   Collective kind;
   llvm::StringLiteral verb;
-  bool isCombining, movesRows;
+  bool isCombining, movesRows, cutsOperands;
 };
 constexpr CollectiveTraits kCollectives[] = {
-    {Collective::AllGather, "gather", false, true},
-    {Collective::ReduceScatter, "reduce", true, true},
-    {Collective::AllReduce, "all_reduce", true, false},
-    {Collective::Rotate, "rotate", false, false},
+    {Collective::AllGather, "gather", false, true, false},
+    {Collective::ReduceScatter, "reduce", true, true, true},
+    {Collective::AllReduce, "all_reduce", true, false, false},
+    {Collective::Rotate, "rotate", false, false, false},
+    {Collective::AllToAll, "exchange", false, true, true},
 };
 static_assert([] {
   for (size_t i = 0; i < std::size(kCollectives); ++i)
@@ -45,6 +46,13 @@ bool fsdp::isCombining(Collective kind) {
 
 bool fsdp::movesRows(Collective kind) {
   return kCollectives[size_t(kind)].movesRows;
+}
+
+StartOp fsdp::asCutting(Operation *op) {
+  auto start = dyn_cast_or_null<StartOp>(op);
+  return start && kCollectives[size_t(start.getKind())].cutsOperands
+             ? start
+             : StartOp();
 }
 
 StartOp fsdp::asStart(Operation *op, Collective kind) {

@@ -42,11 +42,14 @@ def Fsdp_StartOp : Fsdp_AnyStartOp<"start",
     | `reduce_scatter` | a rank's rows, along `dims`, of what is combined | a reduction, `dims` |
     | `all_reduce`     | what is combined, in the operands' places, which may be neither read nor written until the wait | a reduction |
     | `rotate`         | the operands of the group's previous rank, the last one's on the first: a step of a ring (XLA's `collective-permute`, NCCL's `ncclSend` and `ncclRecv`) | |
+    | `all_to_all`     | of each rank, in order, the part along `dims` that it has for this one | `dims` |
 
-    What combines may name with `of` the parameters whose gradients it is given, and
-    divide by `pre` and `post` as `reduce_scatter` does. Rotations are made by
+    What combines, and what exchanges parts that are to be, may name with `of` the
+    parameters whose gradients it is given; what combines may divide by `pre` and `post`
+    as `reduce_scatter` does. Rotations are made by
     `fsdp-lower-ring` alone, as they are more of time than of sharding: what is
-    passed on first is decided by what is computed beside it.
+    passed on first is decided by what is computed beside it. Exchanges of parts are made
+    by `fsdp-lower-wires`.
 
     `for` says what it is for, if that is not the obvious: what combines is for
     gradients, all else for parameters.
@@ -64,13 +67,16 @@ def Fsdp_StartOp : Fsdp_AnyStartOp<"start",
     %rotate.attn = fsdp.start rotate "attn"(%k, %v) over #cp for step on replicate
         : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>
         -> !fsdp.future<tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>>
+    %exchange.fc1 = fsdp.start all_to_all "fc1"(%h) dims [0] over #shard for gradient on reduce
+        : tensor<13x17xbf16> -> !fsdp.future<tensor<14x17xbf16>>
     ```
 
     Constraints: FU-1: the future promises one tensor for each operand; FU-2: `of`
     names one parameter for each operand; FU-3: where there are no `dims` promised
     types equal the operands'; FU-4: it has what its kind has, and nothing else; where
     there are, AG-1, AG-2 and AG-3 hold for each pair; RD-1, RD-2 as for
-    `reduce_scatter`.
+    `reduce_scatter`; AA-1: what is promised of an `all_to_all` is its operand, with the
+    rows along the dim that make all parts equal.
   }];
   let builders = [
     OpBuilder<(ins "::mlir::Type":$future, "::mlir::ValueRange":$inputs,

@@ -121,16 +121,18 @@ void Liveness::visitStart(StartOpInterface op, int64_t now) {
     } else if (isStart(op, Collective::AllGather)) {
       kind = StorageKind::Gathered;
       bytes = bytesOf(input.getType()) * size;
-    } else if (isStart(op, Collective::ReduceScatter)) {
+    } else if (asCutting(op)) {
       kind = StorageKind::Gradient;
       if (source != kNone && storages[source].kind == StorageKind::Activation)
         storages[source].kind = StorageKind::Gradient;
+      // With rows of padding behind the last rank's.
+      int64_t parts = isStart(op, Collective::AllToAll) ? 1 : size;
       if (source != kNone)
         storages[source].bytes =
             std::max(storages[source].bytes,
                      bytesOf(cast<RankedTensorType>(type).clone(
                          getElementTypeOrSelf(input.getType()))) *
-                         size);
+                         parts);
     }
     outputs.push_back(add(kind, bytes, now, Value(), memory));
   }
@@ -247,8 +249,10 @@ void Liveness::visit(Operation &op, int64_t now) {
       continue;
     Value source = getViewSource(result);
     if (!source) {
-      // What blocks of codes stand for is a parameter.
+      // What blocks of codes stand for is a parameter, and parts that ranks
+      // exchanged sum up to a gradient.
       add(isa<DequantizeOp>(op) ? StorageKind::Gathered
+          : isa<SumPartsOp>(op) ? StorageKind::Gradient
                                 : StorageKind::Activation,
           bytesOf(result.getType()), now, result, memories.get(result));
       continue;

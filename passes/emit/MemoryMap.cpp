@@ -216,13 +216,17 @@ MapWriter::nameTransferred(func::FuncOp program, const Liveness &liveness) {
             names[storage] = state.getSymName().str();
       continue;
     }
-    auto start = asStart(&op, Collective::ReduceScatter);
+    StartOp start = asCutting(&op);
     if (!start || !start.getOf())
       continue;
     for (auto [input, storage, parameter] :
          llvm::zip_equal(op.getOperands(), promised,
                          start.getOfAttr().getAsRange<FlatSymbolRefAttr>())) {
-      names[storage] = ("reduced gradient of " + parameter.getValue()).str();
+      names[storage] =
+          ((start.isCombining() ? "reduced gradient of "
+                                : "ranks' parts of the gradient of ") +
+           parameter.getValue())
+              .str();
       if (unsigned source = liveness.getStorage(input);
           source != Liveness::kNone)
         names[source] = ("gradient of " + parameter.getValue()).str();

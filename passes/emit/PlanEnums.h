@@ -119,6 +119,7 @@ struct PlanEnum<Collective> {
       {Collective::ReduceScatter, Plan::reduce_scatter},
       {Collective::AllReduce, Plan::all_reduce},
       {Collective::Rotate, Plan::rotate},
+      {Collective::AllToAll, Plan::all_to_all},
   };
 };
 static_assert(isNumbering(PlanEnum<Collective>::table,

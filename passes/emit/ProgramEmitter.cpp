@@ -172,7 +172,7 @@ LogicalResult ProgramEmitter::emitOp(Operation &op) {
       .Case<func::ReturnOp, ConstantOp, ReplayOp, StartOp, CopyStartOp, WaitOp,
             FreeOp, ZeroPaddingOp, ShardOp, SelectRowsOp, AccumulateOp,
             SquareSumOp, SquareRootOp, DequantizeOp, PackOp, UnpackOp, DrawOp,
-            UpdateOp, BlockMaximaOp, KernelOp>(
+            UpdateOp, BlockMaximaOp, KernelOp, SumPartsOp>(
           [&](auto known) { return emit(known, *this); })
       .Default([&](Operation *other) -> LogicalResult {
         if (aten::lookupSchema(other))

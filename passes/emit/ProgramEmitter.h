@@ -95,6 +95,7 @@ mlir::LogicalResult emit(DrawOp op, ProgramEmitter &emitter);
 mlir::LogicalResult emit(UpdateOp op, ProgramEmitter &emitter);
 mlir::LogicalResult emit(BlockMaximaOp op, ProgramEmitter &emitter);
 mlir::LogicalResult emit(KernelOp op, ProgramEmitter &emitter);
+mlir::LogicalResult emit(SumPartsOp op, ProgramEmitter &emitter);
 
 } // namespace fsdp
 

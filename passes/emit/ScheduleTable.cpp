@@ -152,8 +152,9 @@ private:
     if (isStart(start, Collective::Rotate))
       return "attention computes with what came before";
     if (!isStart(start, Collective::AllGather))
-      return row.kind == "reduce" ? "its last gradient is there"
-                                  : "what it adds up is there";
+      return row.kind == "reduce" || row.kind == "exchange"
+                 ? "its last gradient is there"
+                 : "what it adds up is there";
     std::string occasion = getOccasion(position);
     if (!occasion.empty() && occasion != row.bucket)
       return "prefetch: '" + occasion + "' is about to be used";
@@ -229,12 +230,13 @@ int64_t fsdp::getTraffic(StartOpInterface start) {
        llvm::zip_equal(start.getInputs(), start.getPromised())) {
     auto wire = cast<RankedTensorType>(input.getType());
     RankedTensorType part =
-        isReduction(kind)
+        isReduction(kind) || kind == CollectiveKind::all_to_all
             ? cast<RankedTensorType>(type).clone(wire.getElementType())
             : wire;
+    auto own = static_cast<uint64_t>(aten::getStorageBytes(part));
+    auto ranks = static_cast<uint64_t>(start.getGroup().getSize());
     bytes +=
-        getTraffic(kind, static_cast<uint64_t>(aten::getStorageBytes(part)),
-                   static_cast<uint64_t>(start.getGroup().getSize()));
+        kind == CollectiveKind::all_to_all ? own : getTraffic(kind, own, ranks);
   }
   return static_cast<int64_t>(bytes);
 }

@@ -19,7 +19,7 @@ struct InsertZeroPadding
   void runOnOperation() override {
     for (func::FuncOp program : getPrograms(getOperation()))
       for (auto start : program.getOps<StartOp>()) {
-        if (start.getKind() != Collective::ReduceScatter)
+        if (!asCutting(start))
           continue;
         OpBuilder builder(start);
         for (auto [input, dim] :

@@ -50,7 +50,7 @@ struct MaterializeStorages
       for (OpOperand &operand : op.getOpOperands()) {
         unsigned storage = liveness.getStorage(operand.get());
         bool needed = false;
-        if (isStart(&op, Collective::ReduceScatter))
+        if (asCutting(&op))
           needed = !isWhole(liveness, operand.get());
         else if (isStart(&op, Collective::AllReduce))
           needed = !isWhole(liveness, operand.get()) ||

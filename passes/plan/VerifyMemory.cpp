@@ -150,7 +150,7 @@ private:
       for (Value operand : op.getOperands())
         if (failed(read(op, operand)))
           return failure();
-    if (auto start = asStart(&op, Collective::ReduceScatter))
+    if (StartOp start = asCutting(&op))
       if (failed(readPadding(start)))
         return failure();
     for (const Write &each : writes[&op])

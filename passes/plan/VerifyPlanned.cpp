@@ -192,7 +192,7 @@ private:
     for (Operation &op : program.getBody().front()) {
       if (auto padding = dyn_cast<ZeroPaddingOp>(op))
         padded.insert(liveness.getStorage(padding.getTensor()));
-      auto start = asStart(&op, Collective::ReduceScatter);
+      StartOp start = asCutting(&op);
       if (!start)
         continue;
       for (auto [input, dim] :
@@ -201,7 +201,7 @@ private:
         int64_t ranks = start.getGroup().getSize();
         if (getShardRows(rows, ranks) * ranks != rows &&
             !padded.contains(liveness.getStorage(input)))
-          return start.emitOpError("reduces ")
+          return start.emitOpError("moves ")
                  << getShardRows(rows, ranks) * ranks - rows
                  << " rows of padding that were not zeroed; expected "
                     "'fsdp.zero_padding' before it";

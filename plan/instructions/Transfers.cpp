@@ -26,20 +26,23 @@ std::optional<Flight> fsdp::flightOf(const plan::InstructionT &instruction) {
 uint64_t fsdp::bytesOf(const plan::TransferT &transfer, const plan::PlanT &plan,
                        const plan::ProgramT &program) {
   uint64_t sum = 0;
-  for (uint64_t part : membersOf(transfer, program))
+  for (uint64_t part : membersOf(transfer, plan, program))
     sum += getTraffic(transfer.kind, part, plan.groups[transfer.group]->size);
   return sum;
 }
 
 std::vector<uint64_t> fsdp::membersOf(const plan::TransferT &transfer,
+                                      const plan::PlanT &plan,
                                       const plan::ProgramT &program) {
   std::vector<uint64_t> bytes;
-  bool isWholeGiven = getFacts(transfer.kind).whole == Whole::given;
+  const CollectiveFacts &facts = getFacts(transfer.kind);
+  uint64_t ranks = plan.groups[transfer.group]->size;
   for (size_t i = 0; i < transfer.inputs.size(); ++i) {
-    const plan::ValueT &part =
-        *program.values[(isWholeGiven ? transfer.outputs : transfer.inputs)[i]];
+    const plan::ValueT &part = *program.values[(
+        isWholeGiven(facts.whole) ? transfer.outputs : transfer.inputs)[i]];
     plan::DType wire = program.values[transfer.inputs[i]]->dtype;
-    bytes.push_back(*checkedExtent(part.shape, {}, dtypeBytes(wire)));
+    uint64_t own = *checkedExtent(part.shape, {}, dtypeBytes(wire));
+    bytes.push_back(facts.whole == Whole::both ? own / ranks : own);
   }
   return bytes;
 }
@@ -79,7 +82,7 @@ static void checkReduction(const plan::TransferT &op,
 static void checkCombinesNothing(const plan::TransferT &op,
                                  const ProgramCheck &check) {
   if (op.reduction != plan::Reduction::sum || op.pre != 1 || op.post != 1 ||
-      !op.of.empty())
+      (!op.of.empty() && op.kind != CollectiveKind::all_to_all))
     check.refuse("combines nothing, but says how");
 }
 
@@ -115,6 +118,23 @@ static void checkRows(const plan::TransferT &op, uint32_t full, uint32_t part,
   check.roomFor(full, check.value(part).shape[0] * ranks.size);
 }
 
+/// A part for each rank, and of each rank a part.
+static void checkExchange(const plan::TransferT &op, uint32_t given,
+                          uint32_t got, const ProgramCheck &check) {
+  const plan::ValueT &from = check.value(given), &to = check.value(got);
+  if (from.shape.empty() || from.dtype != to.dtype)
+    check.refuse("exchanges " + check.name(given) + " for " + check.name(got) +
+                 ", expected rows of one element type");
+  int64_t ranks = check.group(op.group).size;
+  std::vector<int64_t> expected = from.shape;
+  expected[0] = shardRows(expected[0], ranks) * ranks;
+  if (to.shape != expected)
+    check.refuse("expects " + check.name(got) + " to have the rows of " +
+                 check.name(given) + ", in " + std::to_string(ranks) +
+                 " equal parts");
+  check.roomFor(given, expected[0]);
+}
+
 void fsdp::verify(const plan::TransferT &op, const ProgramCheck &check) {
   check.enumerator(op.kind <= CollectiveKind::MAX);
   check.enumerator(op.purpose <= plan::Purpose::MAX);
@@ -135,8 +155,10 @@ void fsdp::verify(const plan::TransferT &op, const ProgramCheck &check) {
       check.sameType(op.inputs[i], op.outputs[i]);
     else if (facts.whole == Whole::got)
       checkRows(op, op.outputs[i], op.inputs[i], check);
-    else
+    else if (facts.whole == Whole::given)
       checkRows(op, op.inputs[i], op.outputs[i], check);
+    else
+      checkExchange(op, op.inputs[i], op.outputs[i], check);
   }
   for (uint32_t parameter : op.of)
     if (parameter >= check.plan.states.size())

@@ -163,7 +163,8 @@ Repeated::Repeated(Crew &crew, CollectiveKind kind, size_t part, int tensors)
     for (int i = 0; i < tensors; ++i) {
       const CollectiveFacts &facts = getFacts(kind);
       auto make = [&](Whole is) {
-        bool isPart = facts.whole != Whole::neither && facts.whole != is;
+        bool isPart = is == Whole::given ? facts.whole == Whole::got
+                                         : facts.whole == Whole::given;
         return turn.memory.emplace_back(isPart ? part : whole, 1.0f).data();
       };
       float *from = make(Whole::given);

@@ -27,6 +27,8 @@ namespace fsdp {
 ///   all_reduce      `to` is `from`, where ranks' are combined, in rank order
 ///   rotate          `to` gets the previous rank's `from`, the first rank's the
 ///                   last one's; the two do not overlap
+///   all_to_all      `from` a part for each rank, `to` one of each rank, by
+///                   rank; the two do not overlap
 struct Member {
   const void *from;
   void *to;

@@ -276,7 +276,8 @@ CudaBench::Start CudaBench::transfer(const BenchWork &work) {
   int64_t part = std::max<int64_t>(1, work.elements / 4 / ranks);
   const CollectiveFacts &facts = getFacts(work.collective);
   auto make = [&](Whole is) {
-    bool isPart = facts.whole != Whole::neither && facts.whole != is;
+    bool isPart = is == Whole::given ? facts.whole == Whole::got
+                                     : facts.whole == Whole::given;
     return at::zeros({isPart ? part : part * ranks}, on(plan::DType::f32));
   };
   at::Tensor from = make(Whole::given);

@@ -98,6 +98,8 @@ public:
                                            const plan::DrawT &op) override;
   std::unique_ptr<Instruction>
   prepareDequantize(Preparation &p, const plan::DequantizeT &op) override;
+  std::unique_ptr<Instruction>
+  prepareSumParts(Preparation &p, const plan::SumPartsT &op) override;
   std::unique_ptr<Instruction> prepareUpdate(Preparation &p,
                                              const plan::UpdateT &op) override {
     return makeUpdateOnDevice(makePreparedUpdate(p, op), cudaMemory,
@@ -273,6 +275,17 @@ CudaDevice::prepareDequantize(Preparation &p, const plan::DequantizeT &op) {
                        output.mutable_data_ptr(),
                        static_cast<size_t>(output.numel()),
                        p.program.values[op.output]->dtype},
+      streams->compute());
+}
+
+std::unique_ptr<Instruction>
+CudaDevice::prepareSumParts(Preparation &p, const plan::SumPartsT &op) {
+  const at::Tensor &sum = p.values[op.output];
+  return std::make_unique<OwnKernel<DeviceParts>>(
+      sumPartsOnDevice,
+      DeviceParts{p.values[op.input].const_data_ptr(), sum.mutable_data_ptr(),
+                  static_cast<size_t>(sum.numel()), static_cast<int>(op.parts),
+                  p.program.values[op.input]->dtype, op.pre, op.post},
       streams->compute());
 }
 

@@ -35,6 +35,19 @@ void reduceOnDevice(std::span<const void *const> sources,
                     plan::DType dtype, const Combination &combination,
                     StreamHandle stream);
 
+/// Parts that lie behind each other.
+struct DeviceParts {
+  const void *parts;
+  void *sum;       ///< of f32
+  size_t elements; ///< of one part
+  int count;
+  plan::DType dtype; ///< of the parts: f32, or what `canWiden` to it
+  double pre, post;
+};
+
+/// `reduceRows` of the parts as rows, with the same bits.
+void sumPartsOnDevice(const DeviceParts &told, StreamHandle stream);
+
 /// One draw (Sampling.h) of numbers that each depend on their own element
 /// alone.
 struct DeviceDraw {

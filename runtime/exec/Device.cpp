@@ -28,6 +28,11 @@ Device::prepareDequantize(Preparation &, const plan::DequantizeT &) {
   return nullptr;
 }
 
+std::unique_ptr<Instruction> Device::prepareSumParts(Preparation &,
+                                                     const plan::SumPartsT &) {
+  return nullptr;
+}
+
 std::vector<double> Device::readNumbers(std::span<const at::Tensor> tensors) {
   std::vector<double> numbers;
   for (const at::Tensor &tensor : tensors)

@@ -101,6 +101,10 @@ public:
   virtual std::unique_ptr<Instruction>
   prepareDequantize(Preparation &preparation, const plan::DequantizeT &op);
 
+  /// Its own way to add up parts (`sumParts`); null: it has none.
+  virtual std::unique_ptr<Instruction>
+  prepareSumParts(Preparation &preparation, const plan::SumPartsT &op);
+
   /// What programs of kernels become there (fsdp_config.kernels), on its
   /// compute stream; null: the host computes them.
   virtual GpuKernels *kernels() { return nullptr; }

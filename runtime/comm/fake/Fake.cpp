@@ -58,7 +58,7 @@ private:
     const CollectiveFacts &facts = transfer.facts();
     size_t bytes = member.bytes();
     const auto *from = static_cast<const std::byte *>(member.from) +
-                       (facts.whole == Whole::given ? place * bytes : 0);
+                       (isWholeGiven(facts.whole) ? place * bytes : 0);
     if (facts.reduces) {
       std::vector<const void *> sources(ranks, from);
       void *to = member.to;
@@ -67,7 +67,7 @@ private:
       return;
     }
     auto *to = static_cast<std::byte *>(member.to);
-    for (int i = 0; i < (facts.whole == Whole::got ? ranks : 1); ++i)
+    for (int i = 0; i < (isWholeGot(facts.whole) ? ranks : 1); ++i)
       if (to + i * bytes != from)
         std::memcpy(to + i * bytes, from, bytes);
   }

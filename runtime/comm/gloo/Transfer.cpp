@@ -176,6 +176,51 @@ static GlooTransfer allReduce(std::span<const Member> members,
   return transfer;
 }
 
+static GlooTransfer allToAll(std::span<const Member> members, int rank,
+                             int size, const Allocate &allocate) {
+  GlooTransfer transfer;
+  Members small;
+  size_t packed = 0;
+  for (const Member &member : members) {
+    size_t bytes = member.bytes();
+    if (!bytes)
+      continue;
+    std::memcpy(asBytes(member.to) + rank * bytes,
+                asBytes(member.from) + rank * bytes, bytes);
+    if (isPacked(CollectiveKind::all_to_all, bytes)) {
+      packed += bytes;
+      small.push_back(member);
+    } else {
+      transfer.messages.push_back({bytes, asBytes(member.from), bytes,
+                                   asBytes(member.to), bytes, true});
+    }
+  }
+  transfer.finish = [] {};
+  if (small.empty())
+    return transfer;
+  std::byte *sent = allocate(packed * size);
+  std::byte *received = allocate(packed * (size - 1));
+  std::byte *next = sent;
+  for (int peer = 0; peer < size; ++peer)
+    for (const Member &member : small) {
+      std::memcpy(next, asBytes(member.from) + peer * member.bytes(),
+                  member.bytes());
+      next += member.bytes();
+    }
+  transfer.messages.push_back({packed, sent, packed, received, packed, false});
+  transfer.finish = [small = std::move(small), received, rank, size] {
+    const std::byte *part = received;
+    for (int peer = 0; peer < size; ++peer)
+      if (peer != rank)
+        for (const Member &member : small) {
+          std::memcpy(asBytes(member.to) + peer * member.bytes(), part,
+                      member.bytes());
+          part += member.bytes();
+        }
+  };
+  return transfer;
+}
+
 static GlooTransfer rotate(std::span<const Member> members, int rank,
                            int size) {
   GlooTransfer transfer;
@@ -204,6 +249,8 @@ GlooTransfer GlooTransfer::make(const Transfer &transfer, int rank, int size,
     return allReduce(members, transfer.combination, rank, size, allocate);
   case CollectiveKind::rotate:
     return rotate(members, rank, size);
+  case CollectiveKind::all_to_all:
+    return allToAll(members, rank, size, allocate);
   }
   throw std::logic_error("a transfer of an unknown kind");
 }

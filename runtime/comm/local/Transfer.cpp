@@ -50,7 +50,7 @@ bool LocalTransfer::publish(int rank, const Transfer &transfer) {
 void LocalTransfer::open() {
   const CollectiveFacts &facts = getFacts(kind);
   // What is gathered comes from each rank by itself.
-  int sources = facts.whole == Whole::got ? size : 1;
+  int sources = isWholeGot(facts.whole) ? size : 1;
   for (uint32_t index = 0; index < members[0].size(); ++index) {
     const Member &member = members[0][index];
     size_t step = kPieceBytes / dtypeBytes(member.dtype);
@@ -105,7 +105,8 @@ void LocalTransfer::run(int lane, const Piece &piece) const {
   int source =
       kind == CollectiveKind::rotate ? (lane + size - 1) % size : piece.source;
   // A shard may lie at its place among all ranks'.
-  const std::byte *from = at(members[source][piece.member].from, begin);
+  size_t part = isWholeGiven(getFacts(kind).whole) ? lane * to.bytes() : 0;
+  const std::byte *from = at(members[source][piece.member].from, part + begin);
   std::byte *target = at(to.to, begin + piece.source * to.bytes());
   if (target != from)
     std::memcpy(target, from, piece.count * unit);

@@ -58,6 +58,8 @@ enum class ScalarResidence : int { device = 0, hostImmediate = 1 };
 
 inline constexpr int kWindowCollSymmetric = 1;
 inline constexpr size_t kWindowAlignment = 4096;
+/// Calls between ncclGroupStart and ncclGroupEnd.
+inline constexpr size_t kMostGrouped = 2048;
 
 /// NCCL_VERSION(major, minor, patch) of releases from 2.9 on.
 constexpr int version(int major, int minor, int patch) {

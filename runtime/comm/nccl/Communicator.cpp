@@ -145,8 +145,9 @@ void NcclCommunicator::prepare(const Transfer &transfer) {
       present.push_back(i);
   }
   isNew = isFirst(transfer.label);
-  // A rotation goes as messages, whatever their addresses.
-  if (isNew && transfer.kind() != CollectiveKind::rotate)
+  // What goes as messages does so whatever their addresses.
+  if (isNew && transfer.kind() != CollectiveKind::rotate &&
+      transfer.kind() != CollectiveKind::all_to_all)
     for (size_t i : present)
       if (!isAligned(transfer.label, transfer.members[i]))
         break;
@@ -170,6 +171,8 @@ Communicator::Ticket NcclCommunicator::start(const Transfer &transfer) {
     return reduce(transfer, "ncclAllReduce", nccl.AllReduce);
   case CollectiveKind::rotate:
     return rotate(transfer);
+  case CollectiveKind::all_to_all:
+    return exchange(transfer);
   }
   throw std::logic_error("a transfer of an unknown kind");
 }
@@ -210,6 +213,28 @@ Communicator::Ticket NcclCommunicator::rotate(const Transfer &transfer) {
   });
 }
 
+Communicator::Ticket NcclCommunicator::exchange(const Transfer &transfer) {
+  // Two calls for each peer and this rank itself, in one group as above.
+  // NCCL's own ncclAlltoAll is no older than 2.28, and does this.
+  std::vector<size_t> calls;
+  size_t ranks = static_cast<size_t>(size());
+  for (size_t i : present)
+    for (size_t call = 0; call < 2 * ranks; ++call)
+      calls.push_back(2 * ranks * i + call);
+  return enqueue(transfer.label, "ncclSend", calls, [&](size_t call) {
+    const Member &member = transfer.members[call / (2 * ranks)];
+    size_t peer = call / 2 % ranks, offset = peer * member.bytes();
+    auto rank = static_cast<int>(peer);
+    return call % 2 == 0
+               ? nccl.Send(static_cast<const char *>(member.from) + offset,
+                           member.bytes(), nccl::DataType::int8, rank, comm,
+                           stream)
+               : nccl.Recv(static_cast<char *>(member.to) + offset,
+                           member.bytes(), nccl::DataType::int8, rank, comm,
+                           stream);
+  });
+}
+
 Communicator::Ticket NcclCommunicator::enqueue(const TransferLabel &label,
                                                const char *function,
                                                std::span<const size_t> members,
@@ -235,10 +260,19 @@ Communicator::Ticket NcclCommunicator::enqueue(const TransferLabel &label,
     captured->begin(label);
   }
   if (!members.empty()) {
+    // All ranks cut alike. Of what one member exchanges earlier peers come
+    // first, on whom the others wait: nobody waits in a ring.
+    auto issueAll = [&] {
+      for (size_t i = 0; i < members.size(); i += nccl::kMostGrouped)
+        issue(self, function,
+              members.subspan(i,
+                              std::min(nccl::kMostGrouped, members.size() - i)),
+              call);
+    };
     if (isNew && !flight.isCaptured)
-      measure([&] { issue(self, function, members, call); });
+      measure(issueAll);
     else
-      issue(self, function, members, call);
+      issueAll();
     if (behind)
       for (size_t member : members)
         behind(member);

@@ -107,6 +107,7 @@ private:
   template <typename Function>
   Ticket reduce(const Transfer &transfer, const char *name, Function function);
   Ticket rotate(const Transfer &transfer);
+  Ticket exchange(const Transfer &transfer);
   /// Puts the calls of NCCL's `function` for `members` on the stream.
   Ticket enqueue(const TransferLabel &label, const char *function,
                  std::span<const size_t> members, const Call &call,

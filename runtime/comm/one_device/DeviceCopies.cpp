@@ -60,17 +60,20 @@ void DeviceCopiesGroup::issue(Shared &transfer) {
 }
 
 void DeviceCopiesGroup::copyAll(const Shared &transfer) {
-  bool gathers = getFacts(transfer.kind).whole == Whole::got;
+  Whole whole = getFacts(transfer.kind).whole;
+  bool gathers = isWholeGot(whole);
   for (size_t rank = 0; rank < ranks.size(); ++rank)
     for (size_t i = 0; i < transfer.parts[rank].members.size(); ++i) {
       char *to = static_cast<char *>(transfer.parts[rank].members[i].to);
-      // Of a gather all ranks' parts, of a rotation the previous rank's.
+      // All ranks' parts, or, of a rotation, the previous rank's.
       size_t first = gathers ? 0 : rank + ranks.size() - 1;
       for (size_t from = first; from < (gathers ? ranks.size() : first + 1);
            ++from) {
         const Member &member = transfer.parts[from % ranks.size()].members[i];
-        if (to != member.from && member.elements != 0)
-          streams->copy(to, member.from, member.bytes(), stream);
+        const char *part = static_cast<const char *>(member.from) +
+                           (isWholeGiven(whole) ? rank * member.bytes() : 0);
+        if (to != part && member.elements != 0)
+          streams->copy(to, part, member.bytes(), stream);
         to += member.bytes();
       }
     }

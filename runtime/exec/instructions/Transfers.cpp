@@ -36,15 +36,17 @@ private:
 
 static Members prepareMembers(Preparation &p, const plan::TransferT &op) {
   const CollectiveFacts &facts = getFacts(op.kind);
+  int64_t ranks = p.plan.groups[op.group]->size;
   Members members;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     const at::Tensor &from = p.values[op.inputs[i]];
     at::Tensor &to = p.values[op.outputs[i]];
     if (facts.isInPlace)
       to = from;
-    const at::Tensor &part = facts.whole == Whole::given ? to : from;
+    const at::Tensor &part = isWholeGiven(facts.whole) ? to : from;
+    int64_t parts = facts.whole == Whole::both ? ranks : 1;
     members.push_back({from.data_ptr(), to.mutable_data_ptr(),
-                       static_cast<size_t>(part.numel()),
+                       static_cast<size_t>(part.numel() / parts),
                        p.program.values[op.inputs[i]]->dtype,
                        p.program.values[op.outputs[i]]->dtype});
   }

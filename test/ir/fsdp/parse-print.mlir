@@ -136,7 +136,7 @@ module @syntax attributes {
   }
 
   // CHECK-LABEL: func.func @schedule
-  func.func @schedule(%w: tensor<4x17xf32>, %b: tensor<4xf32>, %g: tensor<13x17xf32>, %l: tensor<f32>) {
+  func.func @schedule(%w: tensor<4x17xf32>, %b: tensor<4xf32>, %g: tensor<13x17xf32>, %l: tensor<f32>, %h: tensor<5xbf16>) {
     // CHECK: fsdp.start all_gather "net.0"(%{{.*}}, %{{.*}}) dims [0, 0] over #shard on gather : tensor<4x17xf32>, tensor<4xf32> -> !fsdp.future<tensor<13x17xf32>, tensor<13xf32>>
     %f = fsdp.start all_gather "net.0"(%w, %b) dims [0, 0] over #shard on gather
         : tensor<4x17xf32>, tensor<4xf32> -> !fsdp.future<tensor<13x17xf32>, tensor<13xf32>>
@@ -151,6 +151,12 @@ module @syntax attributes {
     // CHECK: fsdp.start rotate "cp"(%{{.*}}) over #replicate for step on replicate : tensor<f32> -> !fsdp.future<tensor<f32>>
     %p = fsdp.start rotate "cp"(%l) over #replicate for step on replicate
         : tensor<f32> -> !fsdp.future<tensor<f32>>
+    // CHECK: %[[EX:.+]] = fsdp.start all_to_all "net.0"(%{{.*}}) dims [0] over #replicate for gradient on reduce : tensor<5xbf16> -> !fsdp.future<tensor<6xbf16>>
+    // CHECK: %[[PARTS:.+]] = fsdp.wait %[[EX]]
+    // CHECK: fsdp.sum_parts %[[PARTS]] post 2.000000e+00 : tensor<6xbf16> -> tensor<3xf32>
+    %x = fsdp.start all_to_all "net.0"(%h) dims [0] over #replicate for gradient on reduce : tensor<5xbf16> -> !fsdp.future<tensor<6xbf16>>
+    %y = fsdp.wait %x : !fsdp.future<tensor<6xbf16>> -> tensor<6xbf16>
+    %z = fsdp.sum_parts %y post 2.0 : tensor<6xbf16> -> tensor<3xf32>
     // CHECK: %[[UP:.+]] = fsdp.copy.start "net.0"(%{{.*}}) to device on upload : tensor<f32> -> !fsdp.future<tensor<f32>>
     %u = fsdp.copy.start "net.0"(%l) to device on upload : tensor<f32> -> !fsdp.future<tensor<f32>>
     // CHECK: fsdp.wait %[[UP]]

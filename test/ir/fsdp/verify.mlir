@@ -291,6 +291,38 @@ func.func @no_gradients(%g: tensor<13xf32>) {
 
 // -----
 
+func.func @equal_parts(%g: tensor<13x2xbf16>) {
+  // expected-error @+1 {{expects a promise of 'tensor<16x2xbf16>' for 'tensor<13x2xbf16>' among 4 ranks, found 'tensor<13x2xbf16>'}}
+  %0 = fsdp.start all_to_all (%g) dims [0] over <"shard", 4> for gradient on reduce : tensor<13x2xbf16> -> !fsdp.future<tensor<13x2xbf16>>
+  return
+}
+
+// -----
+
+func.func @parts_of_what_is_summed(%p: tensor<16x2xbf16>) {
+  // expected-error @+1 {{expects parts of the sum's shape behind each other, found 'tensor<16x2xbf16>' and 'tensor<3x2xf32>'}}
+  %0 = fsdp.sum_parts %p : tensor<16x2xbf16> -> tensor<3x2xf32>
+  return
+}
+
+// -----
+
+func.func @sums_are_f32(%p: tensor<16x2xf64>) {
+  // expected-error @+1 {{expects parts of f32, bf16, f16 or f8E4M3FN and a sum of f32, found 'tensor<16x2xf64>' and 'tensor<4x2xf64>'}}
+  %0 = fsdp.sum_parts %p : tensor<16x2xf64> -> tensor<4x2xf64>
+  return
+}
+
+// -----
+
+func.func @divides_by_something(%p: tensor<16x2xbf16>) {
+  // expected-error @+1 {{expects 'post' to be finite and above zero, found 0.000000e+00 : f64}}
+  %0 = fsdp.sum_parts %p post 0.0 : tensor<16x2xbf16> -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
 func.func @no_reduction(%w: tensor<7xf32>) {
   // expected-error @+1 {{expects no reduction of all_gather}}
   %0 = "fsdp.start"(%w) <{kind = #fsdp<collective all_gather>, combination = #fsdp<reduction avg>, dims = array<i64: 0>, group = #fsdp.group<"shard", 2>, purpose = #fsdp<purpose parameter>, stream = #fsdp<stream gather>}> : (tensor<7xf32>) -> !fsdp.future<tensor<13xf32>>

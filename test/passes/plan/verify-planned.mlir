@@ -140,7 +140,7 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.memory = {activations
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.memory = {activations = 0 : i64, buffers = 0 : i64, gathered = 0 : i64, grads = 0 : i64, inputs = 0 : i64, optimizer = 0 : i64, params = 0 : i64, peak = 256 : i64, scratch_bound = 0 : i64, states = 0 : i64}} {
   func.func @"train/step"() {
     %g = aten.ones(size = [3]) {fsdp.at = array<i64: 0>} : () -> tensor<3xf32>
-    // expected-error @+1 {{reduces 1 rows of padding that were not zeroed}}
+    // expected-error @+1 {{moves 1 rows of padding that were not zeroed}}
     %f = fsdp.start reduce_scatter avg "a"(%g) dims [0] over #shard on reduce {fsdp.at = array<i64: 128>} : tensor<3xf32> -> !fsdp.future<tensor<2xf32>>
     %r = fsdp.wait %f : !fsdp.future<tensor<2xf32>> -> tensor<2xf32>
     return

@@ -220,7 +220,7 @@ TEST(Cluster, NamesThePlaceOfBadMeasurements) {
                          "ranks and seconds"));
   EXPECT_THAT(measured("{kind: gather}"),
               HasSubstr("'kind': expected one of all_gather, reduce_scatter, "
-                        "all_reduce, rotate, found 'gather'"));
+                        "all_reduce, rotate, all_to_all, found 'gather'"));
   EXPECT_THAT(measured("{seconds: [[2, 1], [1, 2]]}"),
               StartsWith("E044 c.yaml:11:24: 'seconds': expected ascending "
                          "sizes"));

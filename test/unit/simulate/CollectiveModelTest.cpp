@@ -123,7 +123,7 @@ TEST(CollectiveModel, isSlowerOverNodesAndWithMoreBytes) {
   CollectiveModel model(cluster);
   for (CollectiveKind kind :
        {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
-        CollectiveKind::all_reduce}) {
+        CollectiveKind::all_reduce, CollectiveKind::all_to_all}) {
     double before = 0;
     for (double bytes = 1024; bytes < 8e9; bytes *= 1.5) {
       double seconds = model.collective(kind, bytes, groupOf(64)).seconds;
@@ -133,6 +133,23 @@ TEST(CollectiveModel, isSlowerOverNodesAndWithMoreBytes) {
     EXPECT_GT(model.collective(kind, 1e9, groupOf(16)).seconds,
               model.collective(kind, 1e9, groupOf(8)).seconds);
   }
+}
+
+/// A ring brings a byte to another node once, an exchange once for each rank.
+TEST(CollectiveModel, exchangesHalfTheBytesFasterWhereAdaptersAreNotShared) {
+  Cluster cluster = Cluster::load("h100x8");
+  CollectiveModel model(cluster);
+  auto ratio = [&](const plan::GroupT &group) {
+    double bytes = 1 << 30;
+    return model.collective(CollectiveKind::all_to_all, bytes / 2, group)
+               .seconds /
+           model.collective(CollectiveKind::reduce_scatter, bytes, group)
+               .seconds;
+  };
+  EXPECT_NEAR(ratio(groupOf(8)), 0.5, 0.1);
+  EXPECT_NEAR(ratio(groupOf(4, 8)), 0.5, 0.1);
+  EXPECT_GT(ratio(groupOf(16)), 1.5);
+  EXPECT_GT(ratio(groupOf(64)), 2.5);
 }
 
 TEST(CollectiveModel, takesNothingOfOneRank) {

@@ -348,6 +348,17 @@ TEST(Work, exactNormsAreNotFree) {
   EXPECT_EQ(work.bytes, 8 * 22 + 4);
 }
 
+TEST(Work, SumsOfPartsReadThemAllAndWriteOne) {
+  Calls calls;
+  SumPartsT sum;
+  sum.input = uint32_t(calls.tensor({512}, DType::bf16));
+  sum.output = uint32_t(calls.tensor({64}, DType::f32));
+  sum.parts = 8;
+  Work work = calls.estimate(sum);
+  EXPECT_EQ(work.kind, WorkKind::reduction);
+  EXPECT_EQ(work.bytes, 2 * 512 + 4 * 64);
+}
+
 /// exp(x) and the sum of x over rows, of f32[1000, 64].
 TEST(Work, KernelsAreTheirOperandsAndOnGpusTheirPartialRows) {
   PlanT plan;

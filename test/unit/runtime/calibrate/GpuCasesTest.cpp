@@ -95,6 +95,7 @@ public:
     switch (work.collective) {
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_to_all:
       return across;
     case CollectiveKind::all_reduce:
       return 2 * across;

@@ -112,6 +112,33 @@ void checkRotation(Communicator &group) {
   }
 }
 
+/// Part j of rank r is part r of rank j; once more, and all are at home.
+template <typename T>
+void checkExchange(Communicator &group) {
+  auto ranks = static_cast<size_t>(group.size());
+  auto own = static_cast<size_t>(group.rank());
+  std::vector<std::vector<T>> given, got, back, expected;
+  Members there, home;
+  for (size_t size : kShardSizes) {
+    for (auto *each : {&given, &got, &back, &expected})
+      each->emplace_back(size * ranks);
+    for (size_t i = 0; i < size * ranks; ++i) {
+      given.back()[i] = static_cast<T>(pattern(group.rank(), i));
+      expected.back()[i] = static_cast<T>(
+          pattern(static_cast<int>(i / size), own * size + i % size));
+    }
+    there.push_back({given.back().data(), got.back().data(), size * sizeof(T)});
+    home.push_back({got.back().data(), back.back().data(), size * sizeof(T)});
+  }
+  for (const Members &members : {there, home})
+    group.wait(
+        group.start({{CollectiveKind::all_to_all, "values", 0}, members}));
+  for (size_t i = 0; i < given.size(); ++i) {
+    requireEqual(got[i], expected[i], "all_to_all");
+    requireEqual(back[i], given[i], "all_to_all twice");
+  }
+}
+
 template <typename T>
 void checkReductions(Communicator &group, DType dtype, Reduction reduction) {
   std::vector<std::vector<T>> fulls, shards, expected;
@@ -188,6 +215,8 @@ void checkValues(Fabric &fabric) {
   checkGather<int64_t>(*group);
   checkRotation<float>(*group);
   checkRotation<uint8_t>(*group);
+  checkExchange<float>(*group);
+  checkExchange<uint8_t>(*group);
   for (Reduction reduction : {Reduction::sum, Reduction::avg, Reduction::max}) {
     checkReductions<float>(*group, DType::f32, reduction);
     checkReductions<double>(*group, DType::f64, reduction);

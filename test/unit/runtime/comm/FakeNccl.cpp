@@ -168,6 +168,8 @@ static Result collective(nccl::Comm comm, NcclCall call) {
         return refuse("a ring of calls without a group waits for itself");
     }
     if (depth) {
+      if (grouped.size() >= nccl::kMostGrouped)
+        return refuse("too many operations in a group");
       call.group = groups;
       grouped.emplace_back(comm, call);
       return Result::success;

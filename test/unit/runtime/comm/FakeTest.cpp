@@ -56,8 +56,17 @@ TEST(Fake, PlaysItsPartAndCounts) {
       group->start({{CollectiveKind::rotate, "layers.0", 0}, {&rotate, 1}}));
   EXPECT_EQ(passed[0], 6 * 64);
 
+  std::vector<float> given(2 * 64), got(2 * 64);
+  std::iota(given.begin(), given.end(), 0.0f);
+  Member exchange{given.data(), got.data(), 2 * sizeof(float)};
+  group->wait(group->start(
+      {{CollectiveKind::all_to_all, "layers.0", 0}, {&exchange, 1}}));
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_EQ(got[i], given[4 + i % 2]);
+
   const auto &traffic = group->traffic();
-  ASSERT_EQ(traffic.size(), 4u);
+  ASSERT_EQ(traffic.size(), 5u);
+  EXPECT_EQ(traffic.at("all_to_all").bytes, 64u * 8);
   EXPECT_EQ(traffic.at("rotate").bytes, 12u);
   EXPECT_EQ(traffic.at("all_gather").calls, 2u);
   EXPECT_EQ(traffic.at("all_gather").bytes, 2u * 64 * 12);

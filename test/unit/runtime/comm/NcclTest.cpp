@@ -131,6 +131,44 @@ TEST_P(NcclWorlds, ARotationSendsToTheNextRankAndReceivesInOneGroup) {
   }
 }
 
+TEST_P(NcclWorlds, AnExchangeIsOneSendAndOneReceiveForEachRank) {
+  int size = GetParam();
+  for (int rank : {0, size - 1}) {
+    script->calls.clear();
+    connect(rank, size);
+    auto communicator = world("world");
+    size_t whole = size_t(32) * size, part = 8;
+    std::vector<std::byte> from(whole), to(whole), small(part * size),
+        smallTo(part * size);
+    for (int peer = 0; peer < size; ++peer) {
+      std::fill_n(&from[size_t(32) * peer], 32, std::byte(peer % 199));
+      std::fill_n(&small[part * peer], part, std::byte(peer % 31));
+    }
+    Member members[] = {{from.data(), to.data(), 32},
+                        {nullptr, nullptr, 0},
+                        {small.data(), smallTo.data(), part}};
+    communicator->wait(
+        communicator->start({{CollectiveKind::all_to_all, "fc1", 0}, members}));
+    auto ranks = static_cast<size_t>(size);
+    ASSERT_EQ(script->calls.size(), 4 * ranks);
+    for (size_t i = 0; i < 4 * ranks; ++i) {
+      const NcclCall &call = script->calls[i];
+      EXPECT_EQ(call.name, i % 2 ? "ncclRecv" : "ncclSend");
+      EXPECT_EQ(call.peer, int(i / 2 % ranks));
+      // No more in a group than NCCL takes.
+      EXPECT_EQ(call.group,
+                script->calls[0].group + int(i / nccl::kMostGrouped));
+      EXPECT_EQ(call.bytes(), i < 2 * ranks ? 32u : part);
+    }
+    for (int peer = 0; peer < size; ++peer) {
+      EXPECT_EQ(to[size_t(32) * peer],
+                peerByte(std::byte(peer % 199), rank, peer));
+      EXPECT_EQ(smallTo[part * peer],
+                peerByte(std::byte(peer % 31), rank, peer));
+    }
+  }
+}
+
 TEST_P(NcclWorlds, AnEmptyBucketIsNoCall) {
   connect(0, GetParam());
   auto communicator = world("world");
@@ -141,7 +179,7 @@ TEST_P(NcclWorlds, AnEmptyBucketIsNoCall) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, NcclWorlds,
-                         testing::Values(2, 3, 4, 8, 48, 64, 256, 512));
+                         testing::Values(2, 3, 4, 8, 48, 64, 256, 512, 1024));
 
 TEST_F(NcclTest, TheFakeIsFoundByItsNameWhereItsBuildIsNot) {
   EXPECT_EQ(&useFakeNccl("/nowhere/libfake-nccl.so"), script);

@@ -79,7 +79,10 @@ private:
               const CollectiveFacts &facts) {
     size_t bytes = member.bytes(), all = bytes * size();
     auto *from = const_cast<void *>(member.from);
-    if (facts.whole == Whole::got) {
+    if (facts.whole == Whole::both) {
+      member.from = toDevice(copies, from, all);
+      member.to = toDevice(copies, member.to, all);
+    } else if (facts.whole == Whole::got) {
       member.to = toDevice(copies, member.to, all);
       member.from = within(copies, from, bytes);
     } else if (facts.whole == Whole::given) {

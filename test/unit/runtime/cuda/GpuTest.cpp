@@ -152,6 +152,11 @@ TEST_F(Gpu, ReductionsHaveTheHostsBits) {
   expectTheHostsReductions(kernels);
 }
 
+TEST_F(Gpu, SumsOfPartsHaveTheHostsBits) {
+  ArenaKernels kernels(*memory, streams->compute());
+  expectTheHostsPartSums(kernels);
+}
+
 TEST_F(Gpu, DrawsHaveTheHostsNumbers) {
   ArenaKernels kernels(*memory, streams->compute());
   expectTheHostsDraws(kernels);

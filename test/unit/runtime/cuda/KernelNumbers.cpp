@@ -110,6 +110,60 @@ void fsdp::test::expectTheHostsReductions(KernelMemory &memory) {
                  memory.onStream());
 }
 
+void fsdp::test::expectTheHostsPartSums(KernelMemory &memory) {
+  struct Case {
+    DType dtype;
+    size_t elements, count;
+    uint64_t skew;
+    double pre, post;
+  };
+  for (auto dtype : {DType::f32, DType::f16, DType::bf16, DType::f8e4m3fn})
+    for (const Case &each : {
+             Case{dtype, 10016, 3, 0, 1, 3}, // 16 bytes at a time
+             Case{dtype, 10016, 3, dtypeBytes(dtype), 1, 3},
+             Case{dtype, 10007, 4, 0, 2, 7},
+             Case{dtype, 1, 512, 0, 1, 1},
+             Case{dtype, 16, 1, 0, 3, 1},
+         }) {
+      SCOPED_TRACE(std::string(dtypeName(dtype)) + " " +
+                   std::to_string(each.elements) + " of " +
+                   std::to_string(each.count));
+      memory.clear();
+      uint64_t bytes = each.elements * dtypeBytes(dtype);
+      // All bytes are numbers of e4m3 but two.
+      std::vector<std::byte> parts;
+      for (size_t part = 0; part < each.count; ++part)
+        for (std::byte byte : makeRow(bytes, part))
+          parts.push_back(dtype == DType::f8e4m3fn &&
+                                  (byte & std::byte(0x7f)) == std::byte(0x7f)
+                              ? std::byte(0x7e)
+                              : byte);
+      std::vector<const void *> rows;
+      for (size_t part = 0; part < each.count; ++part)
+        rows.push_back(parts.data() + part * bytes);
+      std::vector<float> expected(each.elements), found(each.elements);
+      void *to = expected.data();
+      reduceRows(rows, {&to, 1}, each.elements, dtype, DType::f32,
+                 Combination(Reduction::sum, each.pre, each.post));
+      char *given = memory.make(parts.size(), each.skew);
+      memory.write(given, parts.data(), parts.size());
+      char *sum = memory.make(each.elements * sizeof(float), 0);
+      sumPartsOnDevice({given, sum, each.elements, static_cast<int>(each.count),
+                        dtype, each.pre, each.post},
+                       memory.onStream());
+      memory.read(found.data(), sum, each.elements * sizeof(float));
+      EXPECT_EQ(std::memcmp(found.data(), expected.data(),
+                            each.elements * sizeof(float)),
+                0);
+    }
+  // Nothing is nothing.
+  sumPartsOnDevice({nullptr, nullptr, 0, 2, DType::bf16, 1, 1},
+                   memory.onStream());
+  EXPECT_THROW(sumPartsOnDevice({nullptr, nullptr, 1, 1, DType::i32, 1, 1},
+                                memory.onStream()),
+               Error);
+}
+
 void fsdp::test::expectTheHostsDraws(KernelMemory &memory) {
   constexpr int64_t kState[] = {1234567890123, (int64_t(5) << 32) + 6};
   struct Case {

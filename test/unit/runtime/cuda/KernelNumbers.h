@@ -31,6 +31,9 @@ public:
 /// `reduceOnDevice` gives `reduceRows`' bits: all types, aligned and not, few
 /// elements and many, one output and several.
 void expectTheHostsReductions(KernelMemory &memory);
+/// `sumPartsOnDevice` gives `reduceRows`' bits: all types, aligned and not, one
+/// part and many.
+void expectTheHostsPartSums(KernelMemory &memory);
 /// `drawOnDevice` gives `sample`'s numbers.
 void expectTheHostsDraws(KernelMemory &memory);
 /// `updateOnDevice` and `findMaximaOnDevice` give `update`'s and `findMaxima`'s

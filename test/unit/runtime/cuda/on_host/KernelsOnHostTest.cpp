@@ -63,6 +63,10 @@ TEST_P(KernelsOnHost, ReductionsHaveTheHostsBits) {
   expectTheHostsReductions(kernels);
 }
 
+TEST_P(KernelsOnHost, SumsOfPartsHaveTheHostsBits) {
+  expectTheHostsPartSums(kernels);
+}
+
 TEST_P(KernelsOnHost, DrawsHaveTheHostsNumbers) {
   expectTheHostsDraws(kernels);
 }
