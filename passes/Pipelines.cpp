@@ -122,6 +122,7 @@ void fsdp::buildPlanPipeline(OpPassManager &manager) {
   // Copies stand where transfers start and end.
   manager.addPass(createLowerEncodings());
   manager.addPass(createCopyBuckets());
+  manager.addPass(createLowerWindows());
   manager.addPass(createLowerContext());
   manager.addPass(createLowerRing());
   manager.addPass(createLowerLookups());

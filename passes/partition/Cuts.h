@@ -12,6 +12,7 @@
 
 #include "passes/partition/WholeOp.h"
 
+#include <optional>
 #include <vector>
 
 namespace fsdp {
@@ -74,8 +75,17 @@ bool addsToFirst(mlir::Operation *op);
 /// arguments.
 bool isCausalAttention(mlir::Operation *op);
 
-/// Whether ranks have parts of the keys of attention, of which each has to meet
-/// all queries: it is told that they are passed on (`fsdp.ring`).
+/// How many positions in front of its own a query of attention sees that a
+/// kernel is told (`aten._flash_attention_forward`), if it sees itself and
+/// these alone; none for other operators, and where sequences lie one behind
+/// the other.
+std::optional<int64_t> findWindow(const WholeOp &op);
+
+/// The dim of attention's operands along which positions lie.
+int64_t getTokensDim(const WholeOp &op);
+
+/// Whether ranks have parts of the keys of attention, of which others need
+/// some: it is told that they are passed on (`fsdp.ring`).
 bool isRing(const WholeOp &op, const Cut &cut);
 
 /// Whether it is a look-up of which ranks have parts of the rows, or its

@@ -109,12 +109,32 @@ static void addQueries(const WholeOp &op, const Pieces &pieces,
   cuts.push_back(cut);
 }
 
+/// Whether it is attention of which a kernel is told what is seen.
+static bool isTold(const WholeOp &op) {
+  return op.getName().starts_with("aten._flash_attention_");
+}
+
+std::optional<int64_t> fsdp::findWindow(const WholeOp &op) {
+  if (!isTold(op) || op.results.front().getRank() != 4 ||
+      llvm::is_contained(op.getOperandNames(), "cum_seq_q"))
+    return std::nullopt;
+  auto causal = dyn_cast_or_null<BoolAttr>(op.getStatic("is_causal"));
+  std::optional<int64_t> left = op.getInt("window_size_left");
+  if ((causal && causal.getValue()) || !left || *left < 0 ||
+      op.getInt("window_size_right") != 0)
+    return std::nullopt;
+  return left;
+}
+
+int64_t fsdp::getTokensDim(const WholeOp &op) { return isTold(op) ? 1 : 2; }
+
 bool fsdp::isRing(const WholeOp &op, const Cut &cut) {
-  if (!op.getName().contains("scaled_dot_product"))
+  if (!op.getName().contains("scaled_dot_product") && !findWindow(op))
     return false;
   SmallVector<StringRef> names = op.getOperandNames();
   auto key = llvm::find(names, "key");
-  return key != names.end() && cut.operands[key - names.begin()] == Place(2);
+  return key != names.end() &&
+         cut.operands[key - names.begin()] == Place(getTokensDim(op));
 }
 
 /// Each rank would draw other numbers for its part.
@@ -166,7 +186,39 @@ void cuts::addAttention(const WholeOp &op, const Pieces &pieces,
   addQueries(op, pieces, cuts);
 }
 
-void cuts::addToldAttention(const WholeOp &op, const Pieces &,
+/// A window's queries are parts, and so are keys that a rank's neighbours have;
+/// all keys where the window reaches beyond them. `fsdp-lower-windows` knows
+/// which a rank needs.
+static void addWindows(const WholeOp &op, const Pieces &pieces,
+                       std::vector<Cut> &cuts) {
+  std::optional<int64_t> window = findWindow(op);
+  if (!pieces.isContext || !window)
+    return;
+  bool isBackward = op.getName().ends_with("_backward");
+  SmallVector<StringRef> names = op.getOperandNames();
+  int64_t length = op.results.front().getDimSize(1);
+  auto add = [&](bool passesOn) {
+    Cut cut = cuts::whole(op);
+    for (auto [i, name] : llvm::enumerate(names)) {
+      bool isOfKeys = name == "key" || name == "value";
+      if (isOfHeads(name) && (passesOn || !isOfKeys))
+        cut.operands[i] = 1;
+      else if (name == "logsumexp")
+        cut.operands[i] = 2;
+    }
+    cut.results[0] = 1;
+    if (isBackward)
+      cut.results[1] = cut.results[2] = passesOn ? Place(1) : kPartialPlace;
+    else
+      cut.results[1] = 2;
+    cuts.push_back(cut);
+  };
+  add(false);
+  if (*window <= length / (pieces.ranks * (pieces.balanced ? 2 : 1)))
+    add(true);
+}
+
+void cuts::addToldAttention(const WholeOp &op, const Pieces &pieces,
                             std::vector<Cut> &cuts) {
   if (dropsOut(op))
     return;
@@ -192,4 +244,5 @@ void cuts::addToldAttention(const WholeOp &op, const Pieces &,
   if (rank == 4)
     add(0, 0);
   add(rank - 2, rank == 4 ? 1 : 0);
+  addWindows(op, pieces, cuts);
 }

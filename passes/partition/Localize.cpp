@@ -77,8 +77,9 @@ DictionaryAttr fsdp::localizeStatics(const WholeOp &op, const Cut &cut,
   } else if (llvm::is_contained(
                  {"aten.view", "aten._unsafe_view", "aten.expand"}, name)) {
     statics.set("size", divideEntry(op, "size", result, ranks));
-  } else if (result == 2 && name.contains("scaled_dot_product") &&
-             op.getInt("max_q")) {
+  } else if ((result == 2 && name.contains("scaled_dot_product") &&
+              op.getInt("max_q")) ||
+             (result == 1 && findWindow(op))) {
     statics.set("max_q",
                 builder.getI64IntegerAttr(*op.getInt("max_q") / ranks));
     if (isRing(op, cut))

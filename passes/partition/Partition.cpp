@@ -245,9 +245,10 @@ private:
     if (!part)
       return failure();
     if (isRing(whole, cut))
-      part->setAttr(kRingAttr, axis.toAttr(2));
-    else if (axis.isContext() && cut.results.front() == Place(2) &&
-             isCausalAttention(&op))
+      part->setAttr(kRingAttr, axis.toAttr(getTokensDim(whole)));
+    else if (axis.isContext() &&
+             cut.results.front() == Place(getTokensDim(whole)) &&
+             (isCausalAttention(&op) || findWindow(whole)))
       part->setAttr(kQueriesAttr, axis.toAttr(cut.results.front()));
     if (isLookupOfRows(&op, cut)) {
       part->setAttr(kRowsAttr, axis.toAttr(0));

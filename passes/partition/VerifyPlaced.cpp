@@ -209,8 +209,9 @@ private:
         return op.emitOpError("expects ")
                << kRowsAttr << " = " << axis.toAttr(0)
                << ", which says whose rows its matrix has";
-      if (Attribute expected =
-              isRing(whole, cut) ? axis.toAttr(2) : PlacedAttr();
+      if (Attribute expected = isRing(whole, cut)
+                                   ? axis.toAttr(getTokensDim(whole))
+                                   : PlacedAttr();
           op.getAttr(kRingAttr) != expected)
         return expected ? op.emitOpError("expects ")
                               << kRingAttr << " = " << expected

@@ -100,6 +100,51 @@ def LowerContext : Fsdp_ModulePass<"fsdp-lower-context"> {
   }];
 }
 
+def LowerWindows : Fsdp_ModulePass<"fsdp-lower-windows"> {
+  let summary = "compute windows of ranks that have parts of a sequence";
+  let description = [{
+    Attention under a window that a kernel is told (`aten._flash_attention_forward`
+    with `window_size_left` and none to the right), of which ranks have parts of the
+    queries. With `fsdp.ring` they have the same parts of keys and values, and need
+    what the window reaches of the piece in front of each of theirs: its end is
+    passed on while a rank computes with its own keys, and what both give is weighed by
+    the sums of their scores. In backward the gradients of what was passed on go back.
+    To the rank behind that is one step; to the rank in front, of `n` ranks, a step of
+    each two ranks for each factor 2 of `n`, and rotations by one for what is left of
+    it. With `fsdp.queries` keys and values are all there, and the pieces in front are
+    taken of them (`fsdp.select_rows`).
+
+    CPUs have no kernel that is told a window: for these, attention of parts or not,
+    it becomes calls of blocks of queries with the keys of their band, under masks of
+    a block's size.
+
+    Input, of 2 ranks:
+
+    ```mlir
+    %o, %l, … = aten._flash_attention_forward(%q, %k, %v, max_q = 8, max_k = 8, …,
+          window_size_left = 3, window_size_right = 0)
+        {fsdp.ring = #fsdp.placed<shard dim 1 over #cp>}
+        : (tensor<1x8x4x8xbf16>, tensor<1x8x2x8xbf16>, tensor<1x8x2x8xbf16>) -> …
+    ```
+
+    Output:
+
+    ```mlir
+    %kt = aten.slice.Tensor(%k, dim = 1, start = 5, end = 8) : …
+    %rotate.cp = fsdp.start rotate "cp"(%kt, %vt) over #cp for step on replicate : …
+    %o0, %l0, … = aten._flash_attention_forward(%q, %k, %v, …) : …
+    %came:2 = fsdp.wait %rotate.cp : …
+    %q1 = aten.slice.Tensor(%q, dim = 1, start = 0, end = 3) : …
+    %o1, %l1, … = aten._flash_attention_forward(%q1, %came#0, %came#1, …,
+          window_size_left = 0) : …
+    …
+    ```
+
+    Needs: a scheduled program. Leaves: no windows with `fsdp.ring` or
+    `fsdp.queries`, and for CPUs none that kernels are told.
+  }];
+}
+
 def LowerRing : Fsdp_ModulePass<"fsdp-lower-ring"> {
   let summary = "pass keys and values from rank to rank";
   let description = [{

@@ -3,6 +3,7 @@
 along the sequence, tokens of a sequence cut over ranks, with FSDP and replicas around them. The report says that parts were computed: a plan that splits
 nothing would pass otherwise.
 """
+import functools
 import json
 import math
 import re
@@ -158,12 +159,22 @@ def masked():
     return zoo.Classifier(Own(Masked)), zoo.tokens(29, 8)
 
 
-def windowed():
-    """Hugging Face's, of which each token sees a window of those before it."""
+def windowed(window=3, length=8):
+    """Hugging Face's, of which each token sees a window of those before it, itself among them."""
     import transformers
     config = transformers.MistralConfig(vocab_size=29, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-                                        max_position_embeddings=16, sliding_window=3, use_cache=False)
-    return transformers.MistralForCausalLM(config), {"input_ids": torch.randint(0, 29, (2, 8)), "labels": torch.randint(0, 29, (2, 8))}
+                                        max_position_embeddings=32, sliding_window=window, use_cache=False)
+    return transformers.MistralForCausalLM(config), {"input_ids": torch.randint(0, 29, (2, length)), "labels": torch.randint(0, 29, (2, length))}
+
+
+def alternating(window=3, length=24):
+    """Hugging Face's, of whose layers some see a window and some all tokens before: balanced pieces."""
+    import transformers
+    config = transformers.Gemma3TextConfig(vocab_size=29, hidden_size=16, intermediate_size=24, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=4,
+                                           max_position_embeddings=32, sliding_window=window, use_cache=False, query_pre_attn_scalar=4,
+                                           layer_types=["sliding_attention", "full_attention", "sliding_attention"])
+    config._attn_implementation = "sdpa"
+    return transformers.Gemma3ForCausalLM(config), {"input_ids": torch.randint(0, 29, (2, length)), "labels": torch.randint(0, 29, (2, length))}
 
 
 def both():
@@ -357,8 +368,25 @@ def main():
     add_context(own, 2, "own attention, flat", shard=2, bucket_layout="auto", optimizer=SGD)
     add_context(ignoring, 2, "labels left out")
     add_context(masked, 2, "mask")
-    add_context(windowed, 2, "a window stays one", gathers=None)
-    add_context(windowed, 2, "ring, a window gathers", gathers=None, context_parallel_rotate_method="ring")
+    # A window passes ends of keys and values on, again in backward, and their gradients back: over all ranks but for these, with 4 ranks.
+    def add_windows(factory, cp, label, gathers=0, rotates=None, tp=1, **config):
+        cases[f"{label} cp={cp}"] = parallel_case(arguments.bin, factory, tp, cp, gathers=gathers, rotates=rotates, **config)
+
+    def of(factory, *sizes):
+        return functools.partial(factory, *sizes)
+
+    add_windows(windowed, 2, "a window's neighbours", rotates=2 * 3)
+    add_windows(of(windowed, 9, 24), 3, "a window as long as a part and itself, micro-batches", rotates=2 * 2 * 4, gradient_accumulation_steps=2)
+    add_windows(of(windowed, 6, 24), 4, "a window, ring, clip", rotates=2 * 2, max_grad_norm=0.1, reshard_after_forward=True, context_parallel_rotate_method="ring")
+    add_windows(of(windowed, 12, 24), 4, "a window longer than a part", gathers=4 * 2, rotates=0)
+    add_windows(of(windowed, 3, 24), 2, "a window, tp, recompute", rotates=2 * 4, tp=2, shard=2, activation_checkpointing=True)
+    add_windows(of(windowed, 1, 8), 2, "a window of oneself", rotates=0)
+    add_windows(alternating, 2, "windows and all", gathers=4, rotates=2 * 6)
+    add_windows(of(alternating, 5), 3, "windows as long as a piece and itself, and all", gathers=4, rotates=2 * (3 * 3), context_parallel_rotate_method="allgather")
+    add_windows(of(alternating, 4), 4, "windows and all, ring", gathers=0, rotates=(3 * 4 - 2) + 2 * 3, context_parallel_rotate_method="ring")
+    add_windows(of(alternating, 9), 4, "windows longer than two pieces, and all", gathers=4 * 3, rotates=0, shard=1)
+    add_windows(of(alternating, 3), 2, "windows and all, tp, gloo", gathers=4, rotates=2 * 6, tp=2, backend="gloo")
+    cases["windows and all cp=4 bf16"] = rounded_case(arguments.bin, alternating, {"cp": 4}, 1, optimizer=SGD, mixed_precision=half)
     add_context(retyped_complex, 2, "part of each row", gathers=0, optimizer=SGD)
     add_context(retyped_bits, 2, "part of each row", gathers=0, optimizer=SGD)
     add_context(diagonals, 2, "part of each row", gathers=None, optimizer=SGD)

@@ -18,6 +18,14 @@ using namespace fsdp::attention;
 using meta::MaskForm;
 using meta::MaskReading;
 
+/// Whether queries see no keys behind their own place.
+static bool isWindowInFront(const MaskReading &reading) {
+  return reading.form == MaskForm::Window &&
+         (reading.end == at::arange(1, reading.end.size(0) + 1))
+             .all()
+             .item<bool>();
+}
+
 MaskReading Reader::read(const at::Tensor &mask, int64_t queries,
                          int64_t keys) {
   if (mask.requires_grad())
@@ -30,13 +38,16 @@ MaskReading Reader::read(const at::Tensor &mask, int64_t queries,
     reading = readMask(values, value, queries, keys);
     bool hasFlag =
         reading.form == MaskForm::All || reading.form == MaskForm::Causal;
-    // Ring attention knows flags.
-    if (request.cutsSequences && !hasFlag)
-      reading = {};
-    else if (reading.form != MaskForm::Unknown && !hasFlag)
+    // Ranks that have parts of sequences know flags, and windows of what is in
+    // front, for which neighbours have the keys.
+    if (request.cutsSequences && !hasFlag) {
+      if (!isWindowInFront(reading))
+        reading = {};
+    } else if (reading.form != MaskForm::Unknown && !hasFlag) {
       reading.blocks =
           std::make_shared<const std::vector<meta::AttentionBlock>>(
               meta::chooseBlocks(reading, keys));
+    }
   }
   return reading;
 }

@@ -247,7 +247,7 @@ static Tensor attendTold(AttentionReader &reader,
                          const MaskReading &mask, std::optional<double> scale,
                          AttentionCall &became) {
   sdp::sdp_params call = shareHeads(original);
-  if (!takesToldMask(getTarget(), call))
+  if (!takesToldMask(getTarget(), call, reader.sharesSequences()))
     return {};
   MaskReading within = mask;
   Tensor bounds;

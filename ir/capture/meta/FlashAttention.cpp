@@ -5,6 +5,7 @@
 #include "ir/capture/meta/AttentionChoice.h"
 #include "ir/capture/meta/Plainly.h"
 #include "ir/capture/meta/Shapes.h"
+#include "ir/capture/meta/TargetScope.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_flash_attention_forward.h>
@@ -21,11 +22,17 @@ Tensor meta::padLastDim(const Tensor &tensor, int64_t multiple) {
   return rest ? at::constant_pad_nd(tensor, {0, multiple - rest}) : tensor;
 }
 
-bool meta::takesToldMask(const Target &target, const sdp::sdp_params &call) {
-  if (target.device != Target::Device::Cuda || call.dropout > 0 ||
-      call.query.dim() != 4 || call.key.dim() != 4 || call.value.dim() != 4 ||
-      call.query.size(2) != call.key.size(2) || call.query.size(2) < 2)
+bool meta::takesToldMask(const Target &target, const sdp::sdp_params &call,
+                         bool sharesSequences) {
+  if (call.dropout > 0 || call.query.dim() != 4 || call.key.dim() != 4 ||
+      call.value.dim() != 4 || call.query.size(2) != call.key.size(2) ||
+      call.query.size(2) < 2)
     return false;
+  // Sums of rows are float32 in the operator that is told, float64's are not.
+  if (target.device == Target::Device::Cpu)
+    return sharesSequences && call.query.scalar_type() != at::kDouble &&
+           call.query.size(3) == call.value.size(3) && call.key.size(1) > 0 &&
+           call.query.size(1) % call.key.size(1) == 0;
   sdp::sdp_params told = {call.query,     call.key, call.value,
                           std::nullopt,   0.0,      /*is_causal=*/true,
                           call.enable_gqa};
@@ -48,8 +55,9 @@ Tensor meta::attendToldMask(const sdp::sdp_params &call,
                             std::optional<double> scale) {
   int64_t batch = call.query.size(0), length = call.query.size(2);
   int64_t width = call.query.size(-1);
+  bool isCpu = getTarget().device == Target::Device::Cpu;
   auto lay = [&](const Tensor &heads) {
-    Tensor laid = padLastDim(heads, 8).transpose(1, 2);
+    Tensor laid = padLastDim(heads, isCpu ? 1 : 8).transpose(1, 2);
     return bounds.defined()
                ? laid.reshape({batch * length, laid.size(2), laid.size(3)})
                : laid;

@@ -23,8 +23,10 @@ Tensor padLastDim(const Tensor &tensor, int64_t multiple);
 
 /// Whether the target's kernel takes the call, positions that attend to
 /// themselves, under a mask that it is told. Whatever mask and flag the call
-/// has are not looked at.
-bool takesToldMask(const Target &target, const sdp::sdp_params &call);
+/// has are not looked at. CPUs have no such kernel: where ranks get parts of
+/// sequences the compiler makes calls of theirs (`fsdp-lower-windows`).
+bool takesToldMask(const Target &target, const sdp::sdp_params &call,
+                   bool sharesSequences);
 
 /// Attention of [batch, heads, length, width] in which each position sees those
 /// that `within`, All, Causal or Window, lets it see; of its own document, if
