@@ -4,6 +4,7 @@
 #include "passes/Pipelines.h"
 #include "passes/analysis/Mesh.h"
 
+#include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
 
 using namespace mlir;
@@ -118,7 +119,17 @@ void fsdp::buildSchedulePipeline(OpPassManager &manager) {
 // --fsdp-plan-pipeline
 //===----------------------------------------------------------------------===//
 
-void fsdp::buildPlanPipeline(OpPassManager &manager) {
+namespace {
+/// What a module does not say.
+struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
+  Option<bool> exchangeWires{
+      *this, "exchange-wires",
+      llvm::cl::desc("exchange parts of wider sums on all devices")};
+};
+} // namespace
+
+static void addPlanPasses(OpPassManager &manager,
+                          const PlanPipelineOptions &options) {
   // Copies stand where transfers start and end.
   manager.addPass(createLowerEncodings());
   manager.addPass(createCopyBuckets());
@@ -129,6 +140,7 @@ void fsdp::buildPlanPipeline(OpPassManager &manager) {
   manager.addPass(createLowerParts());
   manager.addPass(createLowerShardDims());
   manager.addPass(createLowerSummands());
+  manager.addPass(createLowerWires({options.exchangeWires}));
   manager.addPass(createMaterializeStorages());
   manager.addPass(createInsertZeroPadding());
 
@@ -139,6 +151,10 @@ void fsdp::buildPlanPipeline(OpPassManager &manager) {
   manager.addPass(createPlanMemory());
   manager.addPass(createVerifyPlanned());
   manager.addPass(createVerifyMemory());
+}
+
+void fsdp::buildPlanPipeline(OpPassManager &manager) {
+  addPlanPasses(manager, PlanPipelineOptions());
 }
 
 //===----------------------------------------------------------------------===//
@@ -158,9 +174,9 @@ void fsdp::registerPipelines() {
   PassPipelineRegistration<>("fsdp-schedule-pipeline",
                              "sharded program -> scheduled program",
                              buildSchedulePipeline);
-  PassPipelineRegistration<>("fsdp-plan-pipeline",
-                             "scheduled program -> planned program",
-                             buildPlanPipeline);
+  PassPipelineRegistration<PlanPipelineOptions>(
+      "fsdp-plan-pipeline", "scheduled program -> planned program",
+      addPlanPasses);
   PassPipelineRegistration<>("fsdp-pipeline",
                              "all stages: captured program -> planned program",
                              buildPipeline);

@@ -24,7 +24,8 @@ struct Device {
   KernelTable kernels = KernelTable::None;
   /// It is said in which order kernels sum.
   bool ordersSums = false;
-  /// Collectives sum in a wider type than the one that travels.
+  /// Collectives sum in a wider type than the one that travels; where they do
+  /// not, ranks exchange parts and sum them (`fsdp-lower-wires`).
   bool sumsWider = false;
   /// Products of eight bits want what they sum to be contiguous, and sizes that
   /// are multiples of 16.

@@ -116,10 +116,6 @@ const std::vector<Relation> kRelations = {
                 "'float8' with {0} is not supported with {1}; leave one of "
                 "them out"),
     without(Quantize, Float8, ", which casts the parameter itself"),
-    unsupported({NarrowWire, SumsAsItTravels},
-                "{0} is not supported with {1}, whose collectives sum in the "
-                "type that travels; write mixed_precision: {reduce_dtype: "
-                "bfloat16} for sums in it"),
     without(OwnKernels, GpuBeforeKernels,
             ", for which no code of theirs is made"),
     without(LocalIgnored, ContextParallel,

@@ -322,6 +322,42 @@ def LowerSummands : Fsdp_ModulePass<"fsdp-lower-summands"> {
   }];
 }
 
+def LowerWires : Fsdp_ModulePass<"fsdp-lower-wires"> {
+  let summary = "exchange the parts of sums that are wider than what travels";
+  let description = [{
+    A reduction that is wider than its operands (`fsdp-narrow-wires`), for devices whose
+    collectives sum in the type that travels: ranks exchange their parts in that type, and
+    each adds up what it got, in f32 and in the ranks' order. As many bytes travel, and
+    the sums have the same bits, as where the collective itself widens; what is received
+    is as large as what is sent, until it is added up at the wait.
+
+    Input:
+
+    ```mlir
+    %reduce.fc1 = fsdp.start reduce_scatter avg "fc1"(%h) dims [0] over #shard on reduce
+        of [@fc1.weight] : tensor<13x17xbf16> -> !fsdp.future<tensor<7x17xf32>>
+    %s = fsdp.wait %reduce.fc1 : !fsdp.future<tensor<7x17xf32>> -> tensor<7x17xf32>
+    ```
+
+    Output, on 2 ranks:
+
+    ```mlir
+    %exchange.fc1 = fsdp.start all_to_all "fc1"(%h) dims [0] over #shard for gradient on reduce
+        of [@fc1.weight] : tensor<13x17xbf16> -> !fsdp.future<tensor<14x17xbf16>>
+    %p = fsdp.wait %exchange.fc1 : !fsdp.future<tensor<14x17xbf16>> -> tensor<14x17xbf16>
+    %s = fsdp.sum_parts %p post 2.0 : tensor<14x17xbf16> -> tensor<7x17xf32>
+    ```
+
+    Needs: a scheduled program whose transfers move rows of dim 0
+    (`fsdp-lower-shard-dims`). Leaves: no reduction that is wider than its operands,
+    where the device's are not.
+  }];
+  let options = [
+    Option<"everywhere", "everywhere", "bool", "false",
+           "also where the device's collectives sum in a wider type">
+  ];
+}
+
 def MaterializeStorages : Fsdp_ModulePass<"fsdp-materialize-storages"> {
   let summary = "give transfers and results memory of their own where they need it";
   let description = [{

@@ -204,7 +204,8 @@ def NarrowWires : Fsdp_ModulePass<"fsdp-narrow-wires"> {
     bf16 for its way to the rank whose rows it is summed to. That rank sums in f32, and
     what comes out is not rounded again: half the bytes of a reduction in f32, and
     better sums than a reduction in bf16. Sums over replicas (`all_reduce`) stay as
-    they are. Not on GPUs, whose collectives sum while they move.
+    they are. Where collectives sum in the type that travels, as on GPUs,
+    `fsdp-lower-wires` makes an exchange of parts and a sum of it.
 
     With `float8` it is e4m3, times a power of two which is the same on all ranks that
     are summed: the greatest by which none of their numbers leaves the type. Sums are

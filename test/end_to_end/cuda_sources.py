@@ -15,6 +15,7 @@ LOAD, STORE = (rf"{way}(?:\.global)?\S*\.v4\.[ubf]32" for way in ("ld", "st"))
 # kernels what each moves 16 bytes at a time. Maxima are found of what is read alone.
 SOURCES = {
     "Dequantize.cu": (12, 40, {"dequantizeTile": (LOAD, r"st\.shared\S*\.v4\.[ubf]32", STORE)}),
+    "SumParts.cu": (8, 56, {"sumPartsIfLi4": (LOAD, STORE), "halfLi8": (LOAD, STORE), "bfloat16Li8": (LOAD, STORE), "E4M3ELi16": (LOAD, STORE)}),
     "Update.cu": (8, 72, {"updatePieces": (LOAD, STORE), "findMaxima": (LOAD,)}),
 }
 

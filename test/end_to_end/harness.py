@@ -265,7 +265,7 @@ def train(bin, folder, world, steps, backend="local", tag="", data="data.safeten
 
 FSDP_KEYS = ("reshard_after_forward", "gradient_divide_factor", "auto_wrap_policy", "transformer_layer_cls_to_wrap", "min_num_params", "buckets", "ignored_params", "reduce_ignored_params",
              "bucket_layout", "prefetch", "reductions_in_flight", "offload_params", "shard_dims", "gradient_sync", "gradient_division", "reshard_after_backward", "overrides", "mixed_precision",
-             "activation_checkpointing", "activation_offloading", "loss_chunks", "kernels", "norms", "offload_optimizer", "optimizer_in_backward", "grains")
+             "activation_checkpointing", "activation_offloading", "loss_chunks", "kernels", "norms", "offload_optimizer", "optimizer_in_backward", "grains", "reduce_wire_dtype")
 
 
 def make_config(world, optimizer=None, **extra):

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 
 import zoo
-from harness import OPTIMIZERS, batch_of, compile_step, flat, make_config, make_data, parse_arguments, run_cases, train
+from harness import OPTIMIZERS, batch_of, compile_step, flat, make_config, make_data, must, parse_arguments, run_cases, train
 
 SGD = {"name": "sgd", "lr": 0.05, "momentum": 0.9}
 BF16 = {"param_dtype": "bfloat16", "reduce_dtype": "float32"}
@@ -157,7 +157,7 @@ def wire_case(bin, factory, world, accuracy=2e-4, backend="local", narrow="bfloa
         for wire in (None, narrow):
             config = make_config(world, SGD, **extra)
             config["fsdp_config"].update({"reduce_wire_dtype": wire} if wire else {})
-            compile_step(bin, folder, model, inputs, config, options=["--report=report.json"])
+            compile_step(bin, folder, model, inputs, config, options=["--report=report.json", "--save-stages=stages"])
             report = json.loads((folder / "report.json").read_text())
             scattered.append(sum(c["bytes"] * c["count"] for c in report["collectives"] if c["kind"] == "reduce_scatter"))
         assert 0 < scattered[1] == scattered[0] / (4 if narrow == "float8" else 2), scattered
@@ -169,6 +169,14 @@ def wire_case(bin, factory, world, accuracy=2e-4, backend="local", narrow="bfloa
         _, full = reference(model, inputs, data, world, steps, make_config(world, SGD, **extra))
         distance = lambda a: sum((a[k].float() - full[k].float()).abs().mean().item() for k in trained)
         assert distance(final) >= 0.5 * distance(want) > 0, "the weights are those of a run in full precision"
+        # As on GPUs: parts are exchanged, and summed behind it.
+        must(bin / "fsdp-opt", "stages/3-scheduled.mlir", "--fsdp-plan-pipeline=exchange-wires=true", "-o", "planned.mlirbc", cwd=folder)
+        must(bin / "fsdp-opt", "planned.mlirbc", "-o", "step.fsdp", cwd=folder)
+        text = must(bin / "fsdp-opt", "step.fsdp", "-o", "-", cwd=folder).stdout
+        assert "all_to_all.start" in text and "sum_parts" in text and "reduce_scatter.start" not in text, "nothing is exchanged"
+        again, same = train(bin, folder, world, steps, backend, options=["--poison"])
+        assert [(row["loss"], row["grad_norm"]) for row in again] == [(row["loss"], row["grad_norm"]) for row in rows], "an exchange and a sum give other losses"
+        assert all(torch.equal(same[k], final[k]) for k in final), "an exchange and a sum give other weights"
     return case
 
 

@@ -105,7 +105,7 @@ def changing(bin, nccl=False, **config):
     return run
 
 
-# Left out, as nothing of the kind runs on a GPU: fsdp_config.grains and reduce_wire_dtype, which are refused with device: cuda; several machines, whose ranks ask no more of their device than those of one; and of the ranks of an artifact for
+# Left out, as nothing of the kind runs on a GPU: fsdp_config.grains, which is refused with device: cuda; several machines, whose ranks ask no more of their device than those of one; and of the ranks of an artifact for
 # inference, which has the gathers of one for training and nothing else.
 def cases(bin):
     yield "planted faults", planted(bin)
@@ -162,6 +162,11 @@ def cases(bin):
     yield "NCCL, tp, cp, validation", case(bin, zoo.llama, 1, mesh={"tp": 2, "cp": 2}, tp_plan="auto", eval={"data": "data.safetensors", "batches": 2}, **apart)
     # Of kernels that a processor has as well.
     yield "kernels, for GPUs", case(bin, zoo.mlp, 3, device="cuda", max_grad_norm=0.1, **kernels)
+    for wire in ("bfloat16", "float8"):
+        narrow = {"device": "cuda", "reduce_wire_dtype": wire}
+        yield f"wires, {wire}, 3 ranks", case(bin, blocks, 3, max_grad_norm=0.05, **narrow)
+        yield f"NCCL, wires, {wire}, micro-batches", case(bin, blocks, 3, gradient_accumulation_steps=2, **narrow, **apart)
+    yield "NCCL, wires, HSDP, flat, offload_optimizer", case(bin, blocks, 4, graphs=False, replicate=2, bucket_layout="flat", device="cuda", reduce_wire_dtype="bfloat16", **offload, **apart)
     yield "NCCL, kernels", case(bin, zoo.llama, **kernels, **apart)
     yield "NCCL, offload_params, bf16", case(bin, zoo.gpt, graphs=False, offload_params=True, mixed_precision=BF16, **apart)
     yield "NCCL, shapes that change", changing(bin, nccl=True)

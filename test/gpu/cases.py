@@ -54,6 +54,7 @@ CASES = {
     "chunks": {"loss_chunks": 4},
     "clip": {"reshard_after_forward": True, "max_grad_norm": 0.05},
     "flat": {"reshard_after_forward": True, "bucket_layout": "flat"},
+    "wires": {"reshard_after_forward": True, "optimizer": SGD, "mixed_precision": BF16, "reduce_wire_dtype": "bfloat16", "max_grad_norm": 0.05},
     "zero2": {"reshard_after_forward": False},
     "hsdp": {"reshard_after_forward": True, "replicate": 2},
     "hpz2": {"reshard_after_forward": 2},
@@ -112,7 +113,7 @@ def computes_lowered(model, inputs):
 
 
 def makes_sense(name, case, world, model, inputs):
-    if case in ("hsdp", "hpz2") and world % 2 or world % together(case):
+    if case in ("hsdp", "hpz2") and world % 2 or world % together(case) or case == "wires" and world == 1:
         return False
     if name in families.FAMILIES and case not in FAMILY_CASES or name in {f.__name__ for f in OWN} and name not in ONLY.get(case, (name,)):
         return False

@@ -22,6 +22,11 @@ module attributes {fsdp.device = "cuda:sm_90", fsdp.offload = #fsdp.offload<opti
 
 // -----
 
+module attributes {fsdp.device = "cuda", fsdp.buckets = #fsdp.buckets<rules = [#fsdp.rule<buckets = ["root"], reduce_wire = "bfloat16">]>} {
+}
+
+// -----
+
 // One micro-batch is exchanged in one way.
 module attributes {fsdp.offload = #fsdp.offload<params = true>, fsdp.step = #fsdp.step<sync = all_reduce_last>} {
 }
@@ -47,12 +52,6 @@ module attributes {fsdp.quantize = #fsdp.quantize<modules = ["*"]>, fsdp.device 
 // Of a device that nobody knows, nothing is known.
 // expected-error @+1 {{'device: of another kind' is not supported with}}
 module attributes {fsdp.step = #fsdp.step<grains = 4>, fsdp.device = "abacus"} {
-}
-
-// -----
-
-// expected-error @+1 {{'reduce_wire_dtype' is not supported with device: cuda, whose collectives sum in the type that travels}}
-module attributes {fsdp.device = "cuda", fsdp.buckets = #fsdp.buckets<rules = [#fsdp.rule<buckets = ["root"], reduce_wire = "bfloat16">]>} {
 }
 
 // -----

@@ -142,7 +142,7 @@ std::string fsdp::compareConfigs(MLIRContext &context,
       });
   }
   for (const char *kind : {"all_gather", "reduce_scatter", "all_reduce",
-                           "rotate", "upload", "download"}) {
+                           "rotate", "all_to_all", "upload", "download"}) {
     auto count = [kind](const Prediction &p) {
       return double(sum(p, kind).first);
     };

@@ -148,6 +148,9 @@ private:
     if (loaded.config.memoryBudget)
       checkBudget(file.plan(), prediction, loaded.config);
     remarkPrediction(*module, file.plan(), prediction);
+    if (std::string slower = remarkWires(*module, file.plan(), *cluster);
+        !slower.empty())
+      addNote("note: " + slower);
     std::optional<Fusion> fusion = compareKernels(file.plan(), prediction);
     views = makePlanViews(file.plan(), prediction, line,
                           fusion ? &*fusion : nullptr);

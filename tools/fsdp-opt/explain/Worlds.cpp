@@ -122,7 +122,7 @@ private:
   TextTable peaks{{"ranks", "above", "highest use"}};
   TextTable table{{"ranks", "peak", "parameters", "optimizer", "buffers",
                    "gathered", "gradients", "activations", "all-gathers",
-                   "reduce-scatters", "all-reduces"}};
+                   "reduce-scatters", "all-to-alls", "all-reduces"}};
   TextTable host{
       {"ranks", "peak", "parameters", "optimizer", "gradients", "activations"}};
   MemoryUse scratch; ///< as good as the same for all
@@ -139,6 +139,7 @@ void WorldTables::add(int64_t world, ModuleOp module) {
              formatBytes(use.transient.activations + use.transient.inputs),
              sumTransfers(report, "all_gather").describe(),
              sumTransfers(report, "reduce_scatter").describe(),
+             sumTransfers(report, "all_to_all").describe(),
              sumTransfers(report, "all_reduce").describe()});
   if (use.host)
     host.add({std::to_string(world), formatBytes(use.host->peak),

@@ -62,6 +62,12 @@ void remarkSchedule(mlir::ModuleOp module);
 void remarkPrediction(mlir::ModuleOp module, const plan::PlanT &plan,
                       const Prediction &prediction);
 
+/// The same for each exchange of gradients in a narrow type: how long it and
+/// the sum behind it take, and a reduction in float32; missed are those that
+/// are slower. Returns what is to be said of these; empty: there are none.
+std::string remarkWires(mlir::ModuleOp module, const plan::PlanT &plan,
+                        const Cluster &cluster);
+
 } // namespace fsdp
 
 #endif // FSDP_TOOLS_FSDPOPT_REMARKS_REMARKS_H
