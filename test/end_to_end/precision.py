@@ -348,6 +348,7 @@ def main():
     add_wire(zoo.mlp, 4, "replicas, gloo", replicate=2, backend="gloo")
     add_wire(zoo.gpt, 2, "flat", bucket_layout="flat", reshard_after_forward=True)
     add_wire(zoo.gpt, 2, "rows of dim 1", bucket_layout="rows", shard_dims={"*.head.weight": 1})
+    add_wire(zoo.gpt, 3, "fsdp2", bucket_layout="fsdp2")
     # Sums of few bits have roundings that a last bit of a gradient decides: models that compute each in one order.
     add_wire(zoo.mlp, 2, "float8", narrow="float8", accuracy=2e-3)
     add_wire(zoo.mlp, 3, "float8, uneven rows, gloo", narrow="float8", backend="gloo", accuracy=2e-3)
