@@ -62,7 +62,7 @@ def main():
         "windows chunks": train_case(bin, windows, 2, loss_chunks=4),
         "every tp=2": parallel_case(bin, every, 2),
         "windows tp=2 by sequence": parallel_case(bin, windows, 2, sequence_parallel=True),
-        "windows cp=2": parallel_case(bin, windows, cp=2),
+        "windows cp=2": parallel_case(bin, windows, cp=2, gathers=None, rotates=None),
         "packed world=1": train_case(bin, packed, 1),
         "packed world=3": train_case(bin, packed, 3, activation_checkpointing=True),
         "packed tp=2": parallel_case(bin, packed, 2),
