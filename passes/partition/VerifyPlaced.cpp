@@ -219,6 +219,15 @@ private:
                         : op.emitOpError("expects no ")
                               << kRingAttr
                               << ", since ranks have its keys whole";
+      if (Attribute expected = findWindow(whole) && axis.isContext() &&
+                                       !isRing(whole, cut) &&
+                                       found.front() == Place(1)
+                                   ? axis.toAttr(1)
+                                   : PlacedAttr();
+          expected && op.getAttr(kQueriesAttr) != expected)
+        return op.emitOpError("expects ")
+               << kQueriesAttr << " = " << expected
+               << ", since ranks have parts of its queries";
       if (failed(verifyStatics(op, whole, cut)) ||
           failed(verifyTypes(op, whole, cut)))
         return failure();
