@@ -283,7 +283,8 @@ TEST(AttentionTarget, ToldKernelGivesWhatOthersGive) {
 
 TEST(AttentionTarget, OnlyFlashAttentionIsToldMasks) {
   auto takes = [](const ChoiceCase &test, double dropout = 0,
-                  Target::Device device = Target::Device::Cuda) {
+                  Target::Device device = Target::Device::Cuda,
+                  bool sharesSequences = false) {
     sdp::sdp_params call = {make(test.query, test),
                             make(test.key, test),
                             make(test.value, test),
@@ -294,7 +295,7 @@ TEST(AttentionTarget, OnlyFlashAttentionIsToldMasks) {
     Target target;
     target.device = device;
     target.capability = test.capability;
-    return meta::takesToldMask(target, call);
+    return meta::takesToldMask(target, call, sharesSequences);
   };
   EXPECT_TRUE(takes({.name = "", .expected = flash}));
   EXPECT_TRUE(takes({.name = "", .expected = flash, .capability = 80}));
@@ -302,6 +303,15 @@ TEST(AttentionTarget, OnlyFlashAttentionIsToldMasks) {
   EXPECT_FALSE(takes({.name = "", .expected = flash}, 0.1));
   EXPECT_FALSE(takes({.name = "", .expected = flash}, 0, Target::Device::Cpu));
   EXPECT_FALSE(takes({.name = "", .expected = flash, .capability = 75}));
+  // Where ranks get parts of sequences, calls for CPUs are made later.
+  auto takesOnCpu = [&](at::ScalarType dtype, double dropout) {
+    return takes({.name = "", .expected = flash, .dtype = dtype}, dropout,
+                 Target::Device::Cpu, /*sharesSequences=*/true);
+  };
+  EXPECT_TRUE(takesOnCpu(at::kFloat, 0));
+  EXPECT_TRUE(takesOnCpu(at::kBFloat16, 0));
+  EXPECT_FALSE(takesOnCpu(at::kDouble, 0));
+  EXPECT_FALSE(takesOnCpu(at::kFloat, 0.1));
   EXPECT_FALSE(takes({.name = "", .expected = flash, .dtype = at::kFloat}));
   EXPECT_FALSE(takes({.name = "",
                       .expected = flash,
