@@ -1,4 +1,4 @@
-//===- Neighbours.h - To the rank behind, and to the one in front -*- C++ -*-===//
+//===- Neighbours.h - Transfers to the next rank and back -------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Collectives turn one way alone. Back among n = 2 m ranks: each two exchange
