@@ -5,6 +5,7 @@
 
 #include "ir/aten/Aten.h"
 #include "ir/aten/Matchers.h"
+#include "ir/fsdp/Fsdp.h"
 #include "passes/analysis/TensorBuilders.h"
 
 #include <cmath>

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "ir/aten/Aten.h"
+#include "ir/aten/Matchers.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Decisions.h"
 #include "passes/analysis/ForwardSlice.h"

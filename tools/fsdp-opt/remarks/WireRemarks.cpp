@@ -10,6 +10,8 @@
 #include "tools/fsdp-opt/input/Diagnostics.h"
 #include "tools/fsdp-opt/remarks/Remarks.h"
 
+#include "mlir/IR/Remarks.h"
+
 #include <algorithm>
 
 using namespace fsdp;
