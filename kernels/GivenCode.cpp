@@ -52,7 +52,8 @@ const plan::KernelCodeT *GivenCode::find(std::string_view target) const {
 }
 
 std::string_view GivenCode::take(std::string_view target) const {
-  if (!plan)
+  // Most have none, and need not look for the library.
+  if (!plan || plan->kernel_code.empty())
     return {};
   const plan::KernelCodeT *given = find(target);
   bool makesCode = hasKernelLibrary();
