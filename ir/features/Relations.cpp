@@ -109,7 +109,6 @@ constexpr const char *kOfGrain =
 
 const std::vector<Relation> kRelations = {
     // What nobody has built, or shown.
-    without(Float8, OffloadActivations),
     without(Float8, GpuBeforeFloat8,
             ", which multiplies no numbers of eight bits"),
     unsupported({Float8Gathers, OffloadParams},
@@ -145,8 +144,6 @@ const std::vector<Relation> kRelations = {
                   ": each rank would train parameters of its own"),
     notWithGrains(OffloadParams),
     notWithGrains(OffloadOptimizer),
-    notWithGrains(Float8, ": that its scales have the same bits on any "
-                          "number of ranks is not shown"),
     notWithGrains(NormOfSums, ", found 1, expected 2 or inf, which have sums "
                               "without rounding"),
     notWithGrains(NormsByName, ": their sums round as ranks are cut"),

@@ -101,7 +101,10 @@ private:
   /// Whether `op` makes a parameter's data anew, which costs no memory in
   /// between.
   static bool isOfParameter(Operation &op) {
-    if (!aten::isCast(&op) && !aten::isClone(&op))
+    auto isRemade = [](Operation *op) {
+      return aten::isCast(op) || aten::isClone(op) || isa<EncodeOp>(op);
+    };
+    if (!isRemade(&op))
       return false;
     for (Value value = op.getOperand(0);;) {
       Operation *source = value.getDefiningOp();
@@ -110,6 +113,10 @@ private:
       if (!source ||
           isa<AllGatherOp, CopyOp, ReplayOp, UnpackOp, DequantizeOp>(source))
         return true;
+      if (isRemade(source)) {
+        value = source->getOperand(0);
+        continue;
+      }
       auto result = cast<OpResult>(value);
       value = getViewSource(result);
       if (!value)
@@ -172,8 +179,8 @@ private:
     for (Operation &op : func.getBody().front()) {
       if (positions.at(&op) > border)
         break;
-      bool isComputed =
-          op.getName().getDialectNamespace() == "aten" || isa<DrawOp>(op);
+      bool isComputed = op.getName().getDialectNamespace() == "aten" ||
+                        isa<DrawOp, EncodeOp>(op);
       if (!isComputed || memories.isHostOp(&op) || isOfParameter(op) ||
           !isMeant(op))
         continue;

@@ -112,6 +112,11 @@ def even_blocks():
     return blocks()[0], {"x": torch.randint(0, 80, (2, 8)), "y": torch.randint(0, 80, (2, 8))}
 
 
+def long_blocks():
+    """Casts of inputs that are worth a copy to the host."""
+    return blocks()[0], {"x": torch.randint(0, 80, (2, 40)), "y": torch.randint(0, 80, (2, 40))}
+
+
 def differ(module, part, seed):
     """All weights by up to so much of themselves."""
     random, module = torch.Generator().manual_seed(seed), copy.deepcopy(module)
@@ -248,7 +253,6 @@ def refusals(bin):
             "one of tensorwise, rowwise": {"float8": {"recipe": "rowwise_with_gw_hp"}},
             "needs recipe: tensorwise": {"float8": {"recipe": "rowwise", "enable_fsdp_float8_all_gather": True}},
             "'float8' with 'enable_fsdp_float8_all_gather' is not supported with 'offload_params'": {"float8": {"enable_fsdp_float8_all_gather": True}, "offload_params": True},
-            "'float8' is not supported with 'activation_offloading'": {"float8": {}, "activation_offloading": True},
             "a GPU before sm_89": {"float8": {}, "device": "cuda", "cuda_arch": "sm_80"},
             "GPUs' sum a multiple of 16": {"float8": {"modules": "net.blocks.*"}, "device": "cuda"}})
     return case
@@ -285,6 +289,8 @@ def main():
     add("recomputed", 3, often=True, activation_checkpointing=True)
     add("recomputed in part", 2, activation_checkpointing={"policy": "selective"})
     add("optimizer on the host", 2, offload_optimizer=True)
+    add("activations on the host", 2, often=True, factory=long_blocks, activation_offloading=True)
+    add("activations on the host, rows", 3, factory=long_blocks, activation_offloading=True, float8={"recipe": "rowwise", "enable_fsdp_float8_all_gather": False})
     tensor, context = {"mesh": {"dp_shard": 2, "tp": 2}, "tp_plan": "auto"}, {"mesh": {"dp_shard": 2, "cp": 2}}
     add("tensor parallel", 4, often=True, factory=even_blocks, reshard_after_forward=True, **tensor)
     add("sequence parallel", 4, often=True, factory=even_blocks, sequence_parallel=True, **tensor)

@@ -5,6 +5,7 @@ sharded, moved and exchanged, and through checkpoints that go from one world to 
 import hashlib
 import itertools
 import json
+import math
 import time
 
 import torch
@@ -85,6 +86,30 @@ class Dropped(nn.Module):
 
 def dropped():
     return Dropped(), {"x": torch.randn(4, 7), "y": torch.randn(4, 3)}
+
+
+class Eights(nn.Module):
+    """Layers whose sizes are multiples of 16, one of them called twice, and one that is not."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.middle, self.last = nn.Linear(16, 48), nn.Linear(48, 48, bias=False), nn.Linear(48, 5)
+
+    def forward(self, x, y):
+        hidden = torch.tanh(self.middle(torch.tanh(self.middle(torch.tanh(self.first(x))))))
+        return F.mse_loss(self.last(hidden), y)
+
+
+def eights():
+    return Eights(), {"x": torch.randn(6, 16), "y": torch.randn(6, 5)}
+
+
+def partly_flat(ways):
+    """What is gathered in eight bits lies in rows, and those of more ranks than 4 grains cannot be."""
+    for mesh, backend, fsdp in ways:
+        layout = fsdp.get("bucket_layout", "rows")
+        if math.prod(map(int, mesh.split("x"))) <= 4 and layout != "fsdp2":
+            yield mesh, backend, {**fsdp, "bucket_layout": "rows" if layout == "rows" else "auto"}
 
 
 def make_way(way, grains, extra):
@@ -207,7 +232,6 @@ def refused(bin):
                 ({}, {"grains": 4, "reduce_wire_dtype": "bfloat16"}, {"dp_shard": 2}, ["'reduce_wire_dtype' is not supported with 'grains'"]),
                 ({"grad_norm_type": 1}, {"grains": 4}, {"dp_shard": 2}, ["'grad_norm_type: 1' is not supported with 'grains'"]),
                 ({"tp_plan": "auto"}, {"grains": 4}, {"dp_shard": 1, "tp": 2}, ["'tp' and 'cp' are not supported with 'grains'"]),
-                ({"float8": {"modules": ["*"]}}, {"grains": 4}, {"dp_shard": 2}, ["'float8' is not supported with 'grains'"]),
                 ({}, {"grains": 4, "offload_params": True}, {"dp_shard": 2}, ["not supported with 'grains'"])]:
             (folder / "fsdp.yaml").write_text(yaml.safe_dump({"mesh": mesh, "optimizer": SGD, "fsdp_config": fsdp, **extra}))
             done = call(bin / "fsdp-opt", "model.pt2", "--config=fsdp.yaml", "-o", "step.fsdp", cwd=folder)
@@ -223,11 +247,12 @@ def refused(bin):
 def main():
     arguments = parse_arguments()
     bin, ways = arguments.bin, ALL_WAYS if arguments.all else WAYS
-    clip = {"max_grad_norm": 0.05}
+    clip, gathered = {"max_grad_norm": 0.05}, {"enable_fsdp_float8_all_gather": True}
     cases = {
         "dropout, clip": same(bin, dropped, ways=ways, draws=True, **clip),
         "gpt adamw": same(bin, zoo.gpt, ways=ways),
         "resumed": resumed(bin, dropped, **clip),
+        "float8": same(bin, eights, grains=4, ways=list(partly_flat(ways if arguments.all else ways[1:4])), half=True, float8=gathered, **clip),
         "data order": reads_alike(bin),
         "refused": refused(bin),
     }
@@ -242,6 +267,7 @@ def main():
             "mlp int8": same(bin, zoo.mlp, ways=[way for way in ways if way[2].get("bucket_layout") != "fsdp2"], half=True, optimizer={**ADAMW, "state_dtype": "int8"}),
             "tagger": same(bin, zoo.tagger, ways=ways, **clip),
             "lora": same(bin, zoo.lora, ways=ways),
+            "float8, rows, bf16": same(bin, eights, ways=ways, half=True, float8={"recipe": "rowwise"}, **half, **clip),
             "looped, 12 grains": same(bin, zoo.looped, ways=ways, grains=12),
             "gpt2": same(bin, zoo.gpt2, ways=ways, draws=True, **clip),
             "killed": killed(bin, dropped, **clip),

@@ -116,8 +116,6 @@ private:
       return {{"fsdp_config.offload_params", "true"}};
     case Feature::OffloadOptimizer:
       return {{"fsdp_config.offload_optimizer", "true"}};
-    case Feature::OffloadActivations:
-      return {{"fsdp_config.activation_offloading", "true"}};
     case Feature::GpuBeforeKernels:
     case Feature::GpuBeforeFloat8:
       return {{"device", "cuda"}, {"cuda_arch", "sm_75"}};

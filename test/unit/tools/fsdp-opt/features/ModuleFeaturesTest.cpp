@@ -150,9 +150,6 @@ bool turnOn(Config &config, Feature feature) {
   case Feature::OffloadOptimizer:
     config.offloadOptimizer = true;
     return true;
-  case Feature::OffloadActivations:
-    config.offloadActivations = {"*"};
-    return true;
   case Feature::GpuBeforeKernels:
   case Feature::GpuBeforeFloat8:
     config.target.device = Target::Device::Cuda;

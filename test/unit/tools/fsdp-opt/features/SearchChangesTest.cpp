@@ -55,8 +55,8 @@ TEST(SearchChanges, FreedomIsWhatGoesWithTheConfig) {
     return findFreedom(parse("mesh: {dp_shard: 2}\n" + text).config, gpus);
   };
   EXPECT_TRUE(find("").offloads);
-  EXPECT_FALSE(find("float8: {}").offloads);
-  EXPECT_TRUE(find("float8: {}").recomputes);
+  EXPECT_TRUE(find("float8: {}").offloads);
+  EXPECT_FALSE(find("fsdp_config: {activation_offloading: false}").offloads);
   EXPECT_FALSE(find("fsdp_config: {reshard_after_forward: false}").keeps);
 }
 
