@@ -234,12 +234,36 @@ def shown(bin):
     return case
 
 
+def narrow(bin):
+    """Types of few bits are taken where they are asked for and pay, and then they are what a person would have written."""
+    def case(folder):
+        slow = CLUSTER.replace("link: 1.0e9", "link: 1.0e7")
+        compiler = Compiler(bin, folder)
+        for cluster, taken in ((CLUSTER.replace("link: 1.0e9", "link: 1.0e12"), False), (slow, True)):
+            (folder / "slow.yaml").write_text(cluster)
+            without, said = compiler.compile()
+            assert "precision" not in said, said
+            chosen, said = compiler.compile(precision="auto")
+            for what in ("float8: {recipe: tensorwise", "fsdp_config.reduce_wire_dtype: bfloat16"):
+                assert f"precision: auto {'takes' if taken else 'leaves out'} {what}" in said, said
+            assert chosen["seconds"] < 0.9 * without["seconds"] if taken else chosen["seconds"] == without["seconds"]
+        artifact = (folder / "step.fsdp").read_bytes()
+        written = {"float8": {"enable_fsdp_float8_all_gather": True}, "reduce_wire_dtype": "bfloat16"}
+        assert compiler.compile(**written)[0]["seconds"] == chosen["seconds"]
+        assert (folder / "step.fsdp").read_bytes() == artifact
+        stays, said = compiler.compile(precision="auto", float8={"recipe": "rowwise"})
+        assert "float8: {recipe: tensorwise" not in said and "takes fsdp_config.reduce_wire_dtype" in said, said
+        within, said = compiler.compile(precision="auto", schedule="auto")
+        assert "precision: auto takes float8" in said and "schedule: auto" in said and within["seconds"] <= chosen["seconds"], said
+    return case
+
+
 def main():
     arguments = parse_arguments()
     bin = arguments.bin
     cases = {"budgets world=2": budgets(bin, 2), "budgets world=4, micro-batches": budgets(bin, 4, gradient_accumulation_steps=3),
              "deterministic": deterministic(bin), "what is said stays": said_stays(bin), "merged where calls cost": merged(bin), "peers' rules": peers(bin, 2),
-             "each block": each_block(bin, 2), "shown on a terminal": shown(bin)}
+             "each block": each_block(bin, 2), "shown on a terminal": shown(bin), "narrow types": narrow(bin)}
     for world in (1, 2, 3):
         cases[f"same bits world={world}"] = same_bits(bin, world)
     if arguments.all:

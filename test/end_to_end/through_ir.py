@@ -74,7 +74,7 @@ CONFIGS = {
     "adapted parameters": ("gpt", {"mesh": {"dp_shard": 2}, "adapter": {"r": 4, "parameters": "position"}}),
     "tensor parallel": ("llama", {"mesh": {"dp_shard": 2, "tp": 2}, "tp_plan": "auto", "sequence_parallel": True}),
     "context parallel": ("llama", {"mesh": {"dp_shard": 1, "cp": 2}, "context_parallel_rotate_method": "ring"}),
-    "scheduled": ("gpt", {**CUDA, "cluster": "h100x8", "schedule": "auto", "memory_budget": "40GiB"}),
+    "scheduled": ("gpt", {**CUDA, "cluster": "h100x8", "schedule": "auto", "precision": "auto", "memory_budget": "40GiB"}),
     "for GPUs": ("gpt", {**CUDA, "cuda_arch": "sm_80", "tf32": True, "reduced_precision_reduction": True, "fp16_accumulation": True, "deterministic": True, "documents_per_row": 4}),
     "norms, noise, a rate that waits": ("llama", {
         "mesh": {"dp_shard": 2}, "metrics": {"norms": ["gradients", "weights", "updates"], "by": "parameter"}, "neftune_noise_alpha": 5,

@@ -9,6 +9,7 @@
 #include "tools/fsdp-opt/auto/Budget.h"
 #include "tools/fsdp-opt/auto/Choices.h"
 #include "tools/fsdp-opt/auto/MergedBuckets.h"
+#include "tools/fsdp-opt/auto/NarrowTypes.h"
 #include "tools/fsdp-opt/auto/PeerRules.h"
 #include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/config/Names.h"
@@ -111,13 +112,7 @@ private:
 std::optional<Predicted> Decider::tryPredict(const Config &tried) const {
   if (!allows(config, tried))
     return std::nullopt;
-  try {
-    return predict(module, tried, cluster);
-  } catch (const Error &error) {
-    if (error.id() != ErrorId::StageRefused)
-      throw;
-    return std::nullopt;
-  }
+  return fsdp::tryPredict(module, tried, cluster);
 }
 
 bool Decider::addStart(const Config &from, std::string what,
@@ -421,8 +416,9 @@ DecidedSchedule Decider::run() {
   return result;
 }
 
-DecidedSchedule fsdp::decideSchedule(ModuleOp module, const Config &config,
-                                     const Cluster &cluster) {
+/// For the types that were chosen.
+static DecidedSchedule decideByRule(ModuleOp module, const Config &config,
+                                    const Cluster &cluster) {
   if (config.planner == Planner::Default)
     return {config, {}, {}};
   if (isForInference(module))
@@ -437,6 +433,15 @@ DecidedSchedule fsdp::decideSchedule(ModuleOp module, const Config &config,
       rule.config,
       {},
       {"schedule: " + std::string(getName(config.planner)) + ": " + rule.what}};
+}
+
+DecidedSchedule fsdp::decideSchedule(ModuleOp module, const Config &config,
+                                     const Cluster &cluster) {
+  DecidedTypes types = decideTypes(module, config, cluster);
+  DecidedSchedule decided = decideByRule(module, types.config, cluster);
+  decided.reasons.insert(decided.reasons.begin(), types.reasons.begin(),
+                         types.reasons.end());
+  return decided;
 }
 
 Predicted fsdp::predictDecided(ModuleOp module, const Config &config,

@@ -29,9 +29,9 @@ struct DecidedSchedule {
   std::vector<std::string> reasons; ///< in words, a line each
 };
 
-/// By `schedule` of the config, for a captured program, which stays as it is.
-/// Throws fsdp::Error: StageRefused, ConfigBadValue, and BudgetTooSmall with
-/// the smallest budget that would do.
+/// By `precision` and `schedule` of the config, for a captured program, which
+/// stays as it is. Throws fsdp::Error: StageRefused, ConfigBadValue, and
+/// BudgetTooSmall with the smallest budget that would do.
 DecidedSchedule decideSchedule(mlir::ModuleOp module, const Config &config,
                                const Cluster &cluster);
 

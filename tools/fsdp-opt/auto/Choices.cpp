@@ -62,10 +62,35 @@ const Change fsdp::kInFlight = {
       config.reductionsInFlight = 2;
     }};
 
+template <bool gathers>
+static void multiplyInEightBits(Config &config) {
+  config.float8.emplace().allGather = gathers;
+}
+
+static const Change kFloat8 = {{{"float8", "{recipe: tensorwise}"}},
+                               false,
+                               multiplyInEightBits</*gathers=*/false>};
+static const Change kFloat8Gathers = {
+    {{"float8", "{recipe: tensorwise, enable_fsdp_float8_all_gather: true}"}},
+    false,
+    multiplyInEightBits</*gathers=*/true>};
+static const Change kNarrowWire = {
+    {{"fsdp_config.reduce_wire_dtype", "bfloat16"}}, false, [](Config &config) {
+      config.reduceWireDtype = "bfloat16";
+    }};
+
 std::span<const Change *const> fsdp::getChanges() {
   static constexpr const Change *all[] = {
-      &kReshard,         &kSelective,    &kFull, &kChunks,  &kActivationsOnHost,
-      &kOptimizerOnHost, &kParamsOnHost, &kFlat, &kInFlight};
+      &kReshard,           &kSelective,       &kFull,          &kChunks,
+      &kActivationsOnHost, &kOptimizerOnHost, &kParamsOnHost,  &kFlat,
+      &kInFlight,          &kFloat8,          &kFloat8Gathers, &kNarrowWire};
+  return all;
+}
+
+std::span<const std::span<const Change *const>> fsdp::getNarrowTypes() {
+  static constexpr const Change *layers[] = {&kFloat8, &kFloat8Gathers},
+                                *wires[] = {&kNarrowWire};
+  static constexpr std::span<const Change *const> all[] = {layers, wires};
   return all;
 }
 

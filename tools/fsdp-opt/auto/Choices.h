@@ -28,6 +28,9 @@ extern const Change kReshard, kSelective, kFull, kChunks, kActivationsOnHost,
     kOptimizerOnHost, kParamsOnHost, kFlat, kInFlight;
 std::span<const Change *const> getChanges();
 
+/// Types of fewer bits: of each list at most one is chosen, in their order.
+std::span<const std::span<const Change *const>> getNarrowTypes();
+
 /// `config` with that change; none where it is not open, or does not go with
 /// what the config asks for.
 std::optional<Config> withChange(const Config &config, const Change &change,

@@ -22,13 +22,15 @@ using namespace mlir;
 
 /// What is decided for a cluster is decided for one number of ranks.
 static void checkOneByOne(const Config &config) {
-  bool isPlanned = config.planner != Planner::Default;
-  if (isPlanned || config.memoryBudget)
-    throw Error(
-        ErrorId::ConfigNotSupported,
-        std::string(isPlanned ? "'schedule: auto'" : "'memory_budget'") +
-            " decides for one number of ranks, and --world names "
-            "several; give it one, or write down what was decided");
+  const char *decides = config.planner != Planner::Default ? "'schedule: auto'"
+                        : config.isDecided()               ? "'precision: auto'"
+                        : config.memoryBudget              ? "'memory_budget'"
+                                                           : nullptr;
+  if (decides)
+    throw Error(ErrorId::ConfigNotSupported,
+                std::string(decides) +
+                    " decides for one number of ranks, and --world names "
+                    "several; give it one, or write down what was decided");
 }
 
 CompiledWorlds fsdp::compileWorlds(MLIRContext &context,

@@ -233,6 +233,12 @@ enum class Planner {
   Inductor     ///< parameters in their order of use, up to a cap of bytes
 };
 
+/// Who says which types have few bits.
+enum class TypeChoice {
+  Given, ///< the keys that name types
+  Auto   ///< the compiler, by prediction
+};
+
 /// What a rank may hold of a device's memory.
 struct MemoryBudget {
   double bytes = 0; ///< 0: the share counts
@@ -335,6 +341,11 @@ struct Config {
   Target target;       ///< what it will run on
   std::string cluster; ///< name or path of its description; empty: none
   Planner planner = Planner::Default;
+  TypeChoice types = TypeChoice::Given;
+  /// Whether something is left to predictions.
+  bool isDecided() const {
+    return planner != Planner::Default || types != TypeChoice::Given;
+  }
   /// Of a device's memory; absent: all of it.
   std::optional<MemoryBudget> memoryBudget;
   std::optional<plan::ArithmeticT> arithmetic; ///< absent: exactly

@@ -60,6 +60,11 @@ inline std::vector<Named<RotateChoice>> getNames() {
 }
 
 template <>
+inline std::vector<Named<TypeChoice>> getNames() {
+  return {{"given", TypeChoice::Given}, {"auto", TypeChoice::Auto}};
+}
+
+template <>
 inline std::vector<Named<Planner>> getNames() {
   return {{"default", Planner::Default},
           {"auto", Planner::Auto},

@@ -109,6 +109,13 @@ static std::vector<Field<Config>> getTargetFields() {
        "allows. What a key says explicitly stays "
        "([Simulate.md](Simulate.md#schedule-auto)). To compare with, the rules "
        "of peers: `fsdp2`, `deepcompile` and `inductor`"},
+      {"precision", &Config::types,
+       "who says which types have few bits: `given`, the other keys; `auto`, "
+       "the compiler, where that makes the step on `cluster` faster by more "
+       "than 1 %: linear layers in `float8` (tensorwise, with gathers in eight "
+       "bits or without), and `fsdp_config.reduce_wire_dtype: bfloat16`. What "
+       "a key says explicitly stays. Numbers are other ones then: "
+       "[how losses go](Performance.md#narrow-types-beside-float32)"},
       {"memory_budget", readBudget, "`60GiB`, `64e9`, `90%`, …",
        "the device's memory",
        "what a rank may hold of the device of `cluster`: planned memory, "

@@ -83,16 +83,15 @@ private:
   /// Better refused now than after the work.
   void findCluster() {
     const Config &config = loaded.config;
-    if (!line.planViews.empty() || config.memoryBudget ||
-        config.planner != Planner::Default)
+    if (!line.planViews.empty() || config.memoryBudget || config.isDecided())
       cluster = loadCluster(config, line.measured);
     else if (!line.cluster.empty() || !line.measured.empty())
       throw Error(
           ErrorId::BadUsage,
           std::string(line.cluster.empty() ? "--measured" : "--cluster") +
               " says what the step is predicted for, and nothing asks "
-              "for that; add --print-plan, or 'schedule: auto' or "
-              "'memory_budget' to the config");
+              "for that; add --print-plan, or 'schedule: auto', "
+              "'precision: auto' or 'memory_budget' to the config");
   }
 
   void read() {
@@ -104,7 +103,7 @@ private:
   }
 
   std::optional<DecidedSchedule> decide() {
-    if (loaded.config.planner == Planner::Default)
+    if (!loaded.config.isDecided())
       return std::nullopt;
     DecidedSchedule decided = decideSchedule(*module, loaded.config, *cluster);
     loaded.config = std::move(decided.config);

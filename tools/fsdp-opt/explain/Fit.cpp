@@ -9,6 +9,7 @@
 #include "tools/fsdp-opt/auto/AutoSchedule.h"
 #include "tools/fsdp-opt/auto/Budget.h"
 #include "tools/fsdp-opt/auto/Choices.h"
+#include "tools/fsdp-opt/auto/NarrowTypes.h"
 #include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/predict/Predicted.h"
 
@@ -44,8 +45,10 @@ struct Row {
 
 class FitTable {
 public:
-  FitTable(ModuleOp module, const Config &given, const Cluster &cluster)
-      : module(module), given(given), cluster(cluster) {}
+  /// All rows are of the types that are decided for `config`.
+  FitTable(ModuleOp module, const Config &config, const Cluster &cluster)
+      : module(module), types(decideTypes(module, config, cluster)),
+        given(types.config), cluster(cluster) {}
 
   std::string print();
 
@@ -59,6 +62,7 @@ private:
   std::string printVerdict() const;
 
   ModuleOp module;
+  const DecidedTypes types;
   const Config &given;
   const Cluster &cluster;
   std::vector<Row> rows;
@@ -209,6 +213,8 @@ std::string FitTable::print() {
     head.push_back("tokens/s");
   table.add(std::move(head));
   std::string notes;
+  for (const std::string &reason : types.reasons)
+    notes += "  " + reason + "\n";
   double first = rows.front().prediction->seconds;
   for (const Row &row : rows) {
     if (!row.prediction) {

@@ -31,3 +31,14 @@ Predicted fsdp::predict(ModuleOp module, const Config &config,
   Prediction prediction = simulate(file.plan(), cluster);
   return {config, std::move(file), std::move(prediction), std::move(copy)};
 }
+
+std::optional<Predicted> fsdp::tryPredict(ModuleOp module, const Config &config,
+                                          const Cluster &cluster) {
+  try {
+    return predict(module, config, cluster);
+  } catch (const Error &error) {
+    if (error.id() != ErrorId::StageRefused)
+      throw;
+    return std::nullopt;
+  }
+}

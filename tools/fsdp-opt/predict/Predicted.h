@@ -11,6 +11,8 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <optional>
+
 namespace fsdp {
 
 /// What the config is compiled for; without a word a GPU's is not known, a
@@ -31,6 +33,10 @@ struct Predicted {
 /// NoArtifact), and as simulate.
 Predicted predict(mlir::ModuleOp module, const Config &config,
                   const Cluster &cluster);
+
+/// The same of what nobody asked for; none where passes refuse it.
+std::optional<Predicted> tryPredict(mlir::ModuleOp module, const Config &config,
+                                    const Cluster &cluster);
 
 } // namespace fsdp
 
