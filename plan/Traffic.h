@@ -86,6 +86,22 @@ constexpr uint64_t getTraffic(CollectiveKind kind, uint64_t part,
   return getFacts(kind).whole == Whole::neither ? part : part * ranks;
 }
 
+/// The same by what a rank gives and gets of one tensor, in the type that
+/// travels. What is whole may lack the rows that fill its last part.
+constexpr uint64_t getTraffic(CollectiveKind kind, uint64_t given, uint64_t got,
+                              uint64_t ranks) {
+  switch (getFacts(kind).whole) {
+  case Whole::given:
+    return getTraffic(kind, got, ranks);
+  case Whole::got:
+    return getTraffic(kind, given, ranks);
+  case Whole::neither:
+  case Whole::both:
+    break;
+  }
+  return given;
+}
+
 } // namespace fsdp
 
 #endif // FSDP_PLAN_TRAFFIC_H

@@ -22,6 +22,17 @@ static size_t getWidth(const std::string &text) {
       std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
+void TextTable::dropIfAll(std::string_view head, std::string_view cell) {
+  auto found = std::ranges::find(rows.front(), head);
+  auto column = found - rows.front().begin();
+  if (found == rows.front().end() ||
+      !std::all_of(rows.begin() + 1, rows.end(),
+                   [&](const auto &row) { return row[column] == cell; }))
+    return;
+  for (std::vector<std::string> &row : rows)
+    row.erase(row.begin() + column);
+}
+
 std::string TextTable::print() const {
   std::vector<size_t> widths;
   std::vector<bool> numbers;

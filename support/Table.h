@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace fsdp {
@@ -20,6 +21,8 @@ public:
   TextTable() = default;
   explicit TextTable(std::vector<std::string> head) : rows{std::move(head)} {}
   void add(std::vector<std::string> row) { rows.push_back(std::move(row)); }
+  /// Without the column of that head, if all its cells below are `cell`.
+  void dropIfAll(std::string_view head, std::string_view cell);
   /// One line a row, each indented by two spaces.
   std::string print() const;
 

@@ -229,14 +229,11 @@ int64_t fsdp::getTraffic(StartOpInterface start) {
   for (auto [input, type] :
        llvm::zip_equal(start.getInputs(), start.getPromised())) {
     auto wire = cast<RankedTensorType>(input.getType());
-    RankedTensorType part =
-        isReduction(kind) || kind == CollectiveKind::all_to_all
-            ? cast<RankedTensorType>(type).clone(wire.getElementType())
-            : wire;
-    auto own = static_cast<uint64_t>(aten::getStorageBytes(part));
-    auto ranks = static_cast<uint64_t>(start.getGroup().getSize());
+    auto got = cast<RankedTensorType>(type).clone(wire.getElementType());
     bytes +=
-        kind == CollectiveKind::all_to_all ? own : getTraffic(kind, own, ranks);
+        getTraffic(kind, static_cast<uint64_t>(aten::getStorageBytes(wire)),
+                   static_cast<uint64_t>(aten::getStorageBytes(got)),
+                   static_cast<uint64_t>(start.getGroup().getSize()));
   }
   return static_cast<int64_t>(bytes);
 }

@@ -66,7 +66,7 @@ public:
     read();
     std::optional<DecidedSchedule> decided = decide();
     // What own kernels make of the step is seen beside one without them.
-    if (loaded.config.kernels && !line.planViews.empty())
+    if (loaded.config.kernels && showsFusion(line))
       captured = OwningOpRef<ModuleOp>(module->clone());
     // Of what is kept, not of what was tried on the way.
     RemarkCollection remarks(context);

@@ -114,33 +114,52 @@ std::string describeScratch(const MemoryUse &use) {
 /// What compiles of one module for several world sizes say.
 class WorldTables {
 public:
+  WorldTables();
   /// Rows of a module that was compiled for so many ranks.
   void add(int64_t world, ModuleOp module);
   void print(const Config &config) const;
 
 private:
   TextTable peaks{{"ranks", "above", "highest use"}};
-  TextTable table{{"ranks", "peak", "parameters", "optimizer", "buffers",
-                   "gathered", "gradients", "activations", "all-gathers",
-                   "reduce-scatters", "all-to-alls", "all-reduces"}};
+  TextTable table;
   TextTable host{
       {"ranks", "peak", "parameters", "optimizer", "gradients", "activations"}};
   MemoryUse scratch; ///< as good as the same for all
 };
 
+/// Kinds of collectives, and heads of their columns.
+constexpr std::pair<const char *, const char *> kMoved[] = {
+    {"all_gather", "all-gathers"},
+    {"reduce_scatter", "reduce-scatters"},
+    {"all_to_all", "all-to-alls"},
+    {"all_reduce", "all-reduces"},
+    {"rotate", "rotations"}};
+
+WorldTables::WorldTables() {
+  std::vector<std::string> head{"ranks",     "peak",       "parameters",
+                                "optimizer", "buffers",    "gathered",
+                                "gradients", "activations"};
+  for (auto [kind, name] : kMoved)
+    head.push_back(name);
+  table.add(std::move(head));
+}
+
 void WorldTables::add(int64_t world, ModuleOp module) {
   llvm::json::Value report = buildReport(module);
   MemoryUse use = *MemoryUse::fromAttribute(module);
   scratch = use;
-  table.add({std::to_string(world), formatBytes(use.peak),
-             formatBytes(use.params), formatBytes(use.optimizer),
-             formatBytes(use.buffers), formatBytes(use.transient.gathered),
-             formatBytes(use.transient.grads),
-             formatBytes(use.transient.activations + use.transient.inputs),
-             sumTransfers(report, "all_gather").describe(),
-             sumTransfers(report, "reduce_scatter").describe(),
-             sumTransfers(report, "all_to_all").describe(),
-             sumTransfers(report, "all_reduce").describe()});
+  std::vector<std::string> row{
+      std::to_string(world),
+      formatBytes(use.peak),
+      formatBytes(use.params),
+      formatBytes(use.optimizer),
+      formatBytes(use.buffers),
+      formatBytes(use.transient.gathered),
+      formatBytes(use.transient.grads),
+      formatBytes(use.transient.activations + use.transient.inputs)};
+  for (auto [kind, name] : kMoved)
+    row.push_back(sumTransfers(report, kind).describe());
+  table.add(std::move(row));
   if (use.host)
     host.add({std::to_string(world), formatBytes(use.host->peak),
               formatBytes(use.host->params), formatBytes(use.host->optimizer),
@@ -154,7 +173,11 @@ void WorldTables::add(int64_t world, ModuleOp module) {
 }
 
 void WorldTables::print(const Config &config) const {
-  llvm::outs() << table.print()
+  // What few steps move has a column where one does.
+  TextTable shown = table;
+  for (const char *rare : {"all-to-alls", "rotations"})
+    shown.dropIfAll(rare, "0");
+  llvm::outs() << shown.print()
                << "  Parts of the transient memory are those at the moment of "
                   "its highest use;\n  temporaries of operators come on top "
                << describeScratch(scratch) << ".\n";

@@ -5,9 +5,18 @@
 
 #include "simulate/PredictionText.h"
 
+#include <algorithm>
 #include <optional>
 
 using namespace fsdp;
+
+static bool isTrace(const std::string &path) {
+  return path.ends_with(".trace");
+}
+
+bool fsdp::showsFusion(const CommandLine &line) {
+  return !std::ranges::all_of(line.planViews, isTrace);
+}
 
 /// The command line knows no other suffixes.
 static std::string makeView(const std::string &path, const plan::PlanT &plan,
@@ -15,7 +24,7 @@ static std::string makeView(const std::string &path, const plan::PlanT &plan,
                             const Profile *measured, const Fusion *fusion) {
   if (path.ends_with(".json"))
     return printPredictionJson(plan, prediction, measured, fusion);
-  if (path.ends_with(".trace"))
+  if (isTrace(path))
     return printPredictionTrace(plan, prediction, measured);
   if (path.ends_with(".html"))
     return printPredictionPage(plan, prediction, measured, fusion);

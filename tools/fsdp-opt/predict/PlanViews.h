@@ -19,6 +19,9 @@ struct PlanView {
   std::string text;
 };
 
+/// Whether a --print-plan of `line` shows what own kernels make of the step.
+bool showsFusion(const CommandLine &line);
+
 /// What each --print-plan of `line` gets of the plan's prediction, beside the
 /// profile of --profile and what own kernels make of the step, which may be
 /// null. Throws fsdp::Error as Profile::read.
