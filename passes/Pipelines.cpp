@@ -147,6 +147,9 @@ static void addPlanPasses(OpPassManager &manager,
   // Ops are in their final order, and no pass looks for operators any more.
   manager.addPass(createFuseKernels());
 
+  // Behind kernels, which read gradients in bf16 where they can.
+  manager.addPass(createWidenProducts());
+
   // Addresses, not ops, change from here on.
   manager.addPass(createPlanMemory());
   manager.addPass(createVerifyPlanned());

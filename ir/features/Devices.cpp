@@ -17,6 +17,7 @@ std::span<const Device> fsdp::getDevices() {
       // NCCL sums while it moves; it and kernels move 16 bytes at a time.
       {.name = "cuda",
        .kernels = KernelTable::Cuda,
+       .widensProducts = true,
        .readsFloat8InOrder = true},
   };
   return all;

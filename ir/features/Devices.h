@@ -27,6 +27,8 @@ struct Device {
   /// Collectives sum in a wider type than the one that travels; where they do
   /// not, ranks exchange parts and sum them (`fsdp-lower-wires`).
   bool sumsWider = false;
+  /// Products of bf16 and f16 can be written in f32 (`aten.mm.dtype`).
+  bool widensProducts = false;
   /// Products of eight bits want what they sum to be contiguous, and sizes that
   /// are multiples of 16.
   bool readsFloat8InOrder = false;

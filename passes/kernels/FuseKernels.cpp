@@ -3,18 +3,16 @@
 
 #include "ir/aten/Aten.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Alignment.h"
 #include "passes/analysis/Decisions.h"
-#include "passes/analysis/LiveBytes.h"
 #include "passes/analysis/Programs.h"
 #include "passes/kernels/AddProducts.h"
 #include "passes/kernels/MakeKernel.h"
+#include "passes/kernels/PeakLimit.h"
 #include "passes/kernels/Program.h"
 #include "passes/kernels/PullProducers.h"
 #include "passes/kernels/SpellLosses.h"
 #include "passes/kernels/SpellNorms.h"
 #include "passes/kernels/SplitUpdates.h"
-#include "passes/plan/Placement.h"
 #include "support/Format.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -68,61 +66,6 @@ static void tellAdded(func::FuncOp program, Location product) {
       << remark::reason("{0}", "kernels: on");
 }
 
-//===----------------------------------------------------------------------===//
-// Peaks
-//===----------------------------------------------------------------------===//
-
-/// The highest point of a program, in bytes and as an op, if dead operands are
-/// reused where that is lower: what no addresses can stay below.
-static std::pair<int64_t, int64_t> getHighest(func::FuncOp program) {
-  auto measure = [&] {
-    LivePoint point = getPeak(getLiveCurve(Liveness(program), alignUp));
-    return std::pair(point.use.total(), point.time);
-  };
-  auto apart = measure();
-  program->setAttr(kReuseAttr, UnitAttr::get(program.getContext()));
-  auto reused = measure();
-  program->removeAttr(kReuseAttr);
-  return reused.first < apart.first ? reused : apart;
-}
-
-namespace {
-/// What kernels may not raise.
-class PeakLimit {
-public:
-  explicit PeakLimit(func::FuncOp program)
-      : original(program.clone()), most(getHighest(program).first) {}
-
-  int64_t bytes() const { return most; }
-
-  /// Whether addresses go no higher than they did, as they may although less is
-  /// alive.
-  bool holds(func::FuncOp program) {
-    if (getHighest(program).first < most - most / kClose)
-      return true;
-    OwningOpRef<func::FuncOp> now = program.clone();
-    // Mostly what packs at once is low enough; searches take seconds.
-    PackingLimits atOnce{.searchWork = 0};
-    int64_t bytes = placeTransients(*now, atOnce)[0].packing.bytes;
-    if (bytes <= most)
-      return true;
-    if (!placed)
-      placed = placeTransients(*original)[0].packing.bytes;
-    return bytes <= *placed ||
-           placeTransients(*now, {.enough = *placed})[0].packing.bytes <=
-               *placed;
-  }
-
-private:
-  /// Gaps between addresses are less than such a part.
-  static constexpr int64_t kClose = 32;
-
-  OwningOpRef<func::FuncOp> original;
-  int64_t most;
-  std::optional<int64_t> placed; ///< where the original's addresses end
-};
-} // namespace
-
 /// The same groups of a copy of their program.
 static Groups mapGroups(const Groups &groups, IRMapping &mapping) {
   Groups mapped;
@@ -137,22 +80,6 @@ static Groups mapGroups(const Groups &groups, IRMapping &mapping) {
     copy.place = mapping.lookup(group.place);
   }
   return mapped;
-}
-
-/// Of `kernels`, the number of the one that stands nearest to op number `time`.
-static size_t findNearest(func::FuncOp program, ArrayRef<KernelOp> kernels,
-                          int64_t time) {
-  DenseMap<Operation *, int64_t> positions;
-  for (Operation &op : program.getBody().front())
-    positions[&op] = static_cast<int64_t>(positions.size());
-  auto distance = [&](KernelOp kernel) {
-    return std::abs(positions.lookup(kernel) - time);
-  };
-  return llvm::min_element(kernels,
-                           [&](KernelOp a, KernelOp b) {
-                             return distance(a) < distance(b);
-                           }) -
-         kernels.begin();
 }
 
 namespace {
@@ -172,7 +99,6 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
   /// The first way that leaves no higher peak; else as it was.
   static void fuse(func::FuncOp program) {
     PeakLimit limit(program);
-    OwningOpRef<func::FuncOp> original = program.clone();
     for (Spelling way : {Spelling{true, true}, Spelling{false, true},
                          Spelling{false, false}}) {
       SmallVector<Location> products;
@@ -185,8 +111,7 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
       auto made = makeKernels(program, limit.bytes());
       // What is spelled is so for kernels.
       if (made && program.getOps<KernelOp>().empty()) {
-        OwningOpRef<func::FuncOp> copy = original->clone();
-        program.getBody().takeBody(copy->getBody());
+        limit.restore(program);
         products = way.adds ? addProducts(program) : SmallVector<Location>();
       }
       if (made && limit.holds(program)) {
@@ -197,8 +122,7 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
         program.walk([](Operation *op) { op->removeAttr(kAgainAttr); });
         return;
       }
-      OwningOpRef<func::FuncOp> copy = original->clone();
-      program.getBody().takeBody(copy->getBody());
+      limit.restore(program);
     }
   }
 
@@ -214,11 +138,11 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
       OwningOpRef<func::FuncOp> before =
           cast<func::FuncOp>(program->clone(mapping));
       Groups next = mapGroups(groups, mapping);
-      SmallVector<KernelOp> kernels;
+      SmallVector<Operation *> kernels;
       for (const KernelGroup &group : groups)
         kernels.push_back(makeKernel(group));
       joinUpdates(program);
-      auto [peak, time] = getHighest(program);
+      auto [peak, time] = findHighest(program);
       if (peak <= limit) {
         std::vector<MadeKernel> made;
         if (wantsRemarks(program))

@@ -48,4 +48,40 @@ def FuseKernels : Fsdp_ModulePass<"fsdp-fuse-kernels"> {
   }];
 }
 
+def WidenProducts : Fsdp_ModulePass<"fsdp-widen-products"> {
+  let summary = "write gradients in float32 where they are multiplied";
+  let description = [{
+    With `kernels = true` of `#fsdp.step`, on devices whose products of bf16 and f16 may
+    be written in f32: a product that one cast to f32 alone reads, perhaps through views,
+    is written in f32 (`aten.mm.dtype`, `aten.bmm.dtype`), and there is no cast, if what
+    the cast gives is a gradient on its way to a reduction of gradients or to a running
+    sum. Numbers are those without the rounding in between.
+
+    Casts that kernels of several operators make stay theirs: these read gradients in
+    half the bytes. A product is left as it is where the program would have a higher peak
+    for it.
+
+    Input:
+
+    ```mlir
+    %g = aten.mm(%dy, %x) : (tensor<8x4xbf16>, tensor<4x6xbf16>) -> tensor<8x6xbf16>
+    %f = aten._to_copy(%g, dtype = f32) : (tensor<8x6xbf16>) -> tensor<8x6xf32>
+    %r = fsdp.start reduce_scatter avg "w"(%f) dims [0] over #shard on reduce for gradient
+        : tensor<8x6xf32> -> tensor<4x6xf32>
+    ```
+
+    Output:
+
+    ```mlir
+    %f = aten.mm.dtype(%dy, %x, out_dtype = f32)
+        : (tensor<8x4xbf16>, tensor<4x6xbf16>) -> tensor<8x6xf32>
+    %r = fsdp.start reduce_scatter avg "w"(%f) dims [0] over #shard on reduce for gradient
+        : tensor<8x6xf32> -> tensor<4x6xf32>
+    ```
+
+    Needs: kernels, as `fsdp-fuse-kernels` leaves them, in front of `fsdp-plan-memory`.
+    Leaves: no cast of such a gradient.
+  }];
+}
+
 #endif // FSDP_PASSES_KERNELS_PASSES_TD

@@ -162,6 +162,8 @@ def cases(bin):
     yield "NCCL, tp, cp, validation", case(bin, zoo.llama, 1, mesh={"tp": 2, "cp": 2}, tp_plan="auto", eval={"data": "data.safetensors", "batches": 2}, **apart)
     # Of kernels that a processor has as well.
     yield "kernels, for GPUs", case(bin, zoo.mlp, 3, device="cuda", max_grad_norm=0.1, **kernels)
+    # Products that write gradients in float32.
+    yield "kernels, for GPUs, bf16, micro-batches", case(bin, zoo.mlp, device="cuda", mixed_precision=BF16, max_grad_norm=0.1, gradient_accumulation_steps=2, **kernels)
     for wire in ("bfloat16", "float8"):
         narrow = {"device": "cuda", "reduce_wire_dtype": wire}
         yield f"wires, {wire}, 3 ranks", case(bin, blocks, 3, max_grad_norm=0.05, **narrow)

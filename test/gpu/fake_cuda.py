@@ -38,6 +38,8 @@ CONFIGS = {"zero3": {"reshard_after_forward": True}, "bf16": {"mixed_precision":
 # Numbers of few bits, of models with sizes for them; products of such are from sm_89 on.
 NARROW = {"float8": {"float8": {}}, "float8 gathers": {"float8": {"enable_fsdp_float8_all_gather": True}, "mixed_precision": BF16},
           "float8 rows": {"float8": {"recipe": "rowwise"}, "mixed_precision": BF16}}
+# Of which only what is no kernel of our own is looked at: gradients that products write in float32.
+OWN = {"kernels": {"kernels": "on", "mixed_precision": BF16}}
 PRECISIONS = {"f32": {}, "bf16": {"mixed_precision": BF16}, "f16": {"mixed_precision": F16}}
 ORDERS = ("rows", "columns", "channels_last")
 # What a test with each change takes: of the zoo in float32 for one GPU; of both in bfloat16.
@@ -79,7 +81,7 @@ def check(bin, exports, name, label, arch, verdicts):
     def case(folder):
         verdicts[name, label, arch] = "FAIL"
         exports.copy(name, folder)
-        config = harness.make_config(2, **{**CONFIGS, **NARROW}[label])
+        config = harness.make_config(2, **{**CONFIGS, **NARROW, **OWN}[label])
         if words:
             try:
                 plan(bin, folder, config, device="cuda", cuda_arch=arch)
@@ -88,8 +90,10 @@ def check(bin, exports, name, label, arch, verdicts):
                 verdicts[name, label, arch] = "refused"
                 return
             raise AssertionError(f"expected a refusal, since it has {words}; found a plan")
-        different, lines = differences(plan(bin, folder, config, device="cuda", cuda_arch=arch), set())
+        text = plan(bin, folder, config, device="cuda", cuda_arch=arch)
+        different, lines = differences(text, set())
         print(f"      {lines} operators")
+        assert label not in OWN or "aten.mm.dtype(" in text, "no product writes float32"
         assert not different, f"{len(different)} results differ:\n" + "\n".join(different)
         verdicts[name, label, arch] = "ok"
     return case
@@ -187,6 +191,7 @@ def main():
         wanted += [(name, "bf16" if i % 2 else "ckpt", ARCHS[i % 3]) for i, name in enumerate(layout_models.MODELS)]
         wanted += [("convnet", "bf16", "sm_100"), ("decoder", "bf16", "sm_90")]
     wanted += [("even", label, arch) for label, arch in zip(NARROW, ("sm_89", "sm_90", "sm_100"))]
+    wanted += [(name, "kernels", arch) for name, arch in zip(("llama", "gpt", "decoder"), ARCHS)]
     verdicts = {}
     with tempfile.TemporaryDirectory() as folder:
         exports = Exports(pathlib.Path(folder), factories)

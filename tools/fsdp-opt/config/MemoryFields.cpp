@@ -106,7 +106,9 @@ std::vector<Field<Config>> fsdp::getMemoryFields() {
        "`on`: operators that follow each other and compute element by element, "
        "or sum over the last dim, become kernels of our own, which keep what "
        "is between them out of memory; LibTorch has the rest. GPUs from "
-       "`cuda_arch: sm_80` on run them, too. Losses are those of `off` within "
+       "`cuda_arch: sm_80` on run them, too, and there products write "
+       "gradients in float32 that are reduced in it. Losses are those of `off` "
+       "within "
        "rounding, and so are those of options beside each other that give the "
        "same bits with `off`"},
       {"norms", &Config::fusesNorms,
