@@ -303,7 +303,13 @@ KernelGroups::findSiblings(Operation &op) const {
   if (op.hasAttr(kAgainAttr))
     return groups;
   auto type = dyn_cast<RankedTensorType>(op.getResult(0).getType());
-  for (Value operand : op.getOperands()) {
+  SmallVector<Value> operands(op.getOperands());
+  // What an update's gradient is made of is read by its norm as well.
+  if (isa<UpdateOp>(op))
+    for (const Group &maker : findProducers(op))
+      for (Operation *each : maker->ops)
+        llvm::append_range(operands, each->getOperands());
+  for (Value operand : operands) {
     auto own = cast<RankedTensorType>(operand.getType());
     if (!type || own.getNumElements() != type.getNumElements() ||
         own.getNumElements() < kWorthReading)
@@ -379,6 +385,14 @@ void KernelGroups::visit(Operation &op) {
   if (tryJoinAll(others, op) ||
       (producers.size() < others.size() && tryJoinAll(producers, op)))
     return;
+  // The norm of an update's gradient, without who else reads the parameter.
+  if (isa<UpdateOp>(op))
+    for (const Group &other : llvm::drop_begin(others, producers.size())) {
+      SmallVector<Group> parts(producers);
+      parts.push_back(other);
+      if (tryJoinAll(parts, op))
+        return;
+    }
   for (const Group &other : others)
     if (tryJoin(other, op, &op) || tryJoin(other, op, other->place))
       return;

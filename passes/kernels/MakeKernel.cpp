@@ -18,11 +18,14 @@ namespace {
 /// Makes a group an op.
 class Maker {
 public:
-  explicit Maker(const KernelGroup &group) : group(group), body(group.body()) {}
+  explicit Maker(const KernelGroup &group) : group(group), body(group.body()) {
+    takeTwins();
+  }
 
   KernelOp make();
 
 private:
+  void takeTwins();
   void listInputs();
   SmallVector<bool> listInPlace();
   void fillBody(KernelOp kernel);
@@ -57,6 +60,39 @@ std::string fsdp::nameKernel(ArrayRef<Operation *> ops) {
 static bool isSmallConstant(Value value) {
   auto constant = value.getDefiningOp<ConstantOp>();
   return constant && constant.getValue().isSplat();
+}
+
+/// Takes in the views of what is read as it is, too, so that its elements are
+/// read once.
+void Maker::takeTwins() {
+  DenseSet<Value> read;
+  for (Operation *op : body)
+    for (Value operand : op->getOperands())
+      if (!llvm::is_contained(body, operand.getDefiningOp()))
+        read.insert(operand);
+  SmallVector<Operation *> more(body);
+  for (Value value : read) {
+    SmallVector<Operation *> views;
+    Value source = value;
+    while (Value next = getReshapedSource(source)) {
+      if (!isKernelView(source.getDefiningOp()))
+        break;
+      views.push_back(source.getDefiningOp());
+      source = next;
+      if (!read.contains(source))
+        continue;
+      for (Operation *view : views)
+        if (!llvm::is_contained(more, view))
+          more.push_back(view);
+      break;
+    }
+  }
+  if (more.size() == body.size())
+    return;
+  llvm::sort(more,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  if (buildKernel(more, group.results))
+    body = std::move(more);
 }
 
 void Maker::listInputs() {
