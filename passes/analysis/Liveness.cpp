@@ -339,10 +339,12 @@ bool Liveness::canReuse(OpOperand &operand, OpResult result, int64_t now,
   };
   unsigned own = places.at(result).storage, place = getStorage(operand.get());
   bool isSum = aten::isAddedProduct(result.getOwner());
+  // Both take any shape of the same memory.
+  bool inShapes = isSum || isa<KernelOp>(result.getOwner());
   if (place == kNone || place == own || !isTransient(place) ||
       partOf[place].whole != kNone || lastReads[place] != now ||
       storages[place].memory != storages[own].memory ||
-      !isAllOf(operand.get(), whole[place], isSum) ||
+      !isAllOf(operand.get(), whole[place], inShapes) ||
       operand.get().getType() != result.getType())
     return false;
   // A sum may have room for the padding rows that its reduction needs.

@@ -135,6 +135,31 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.step = #fsdp.step<ker
 
 // -----
 
+// What is read as it is and in another shape is one operand; in another order it is two.
+
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.step = #fsdp.step<kernels = true>} {
+  // CHECK-LABEL: @"train/step"
+  // CHECK-NEXT: %[[K:.*]]:2 = fsdp.kernel(%arg0) in_place [true] : (tensor<32x32xf32>) -> (tensor<16xf32>, tensor<32x32xf32>) {
+  // CHECK-NEXT: ^bb0(%[[X:.*]]: tensor<32x32xf32>):
+  // CHECK-NEXT: %[[V:.*]] = aten.view(%[[X]], size = [16, 64])
+  // CHECK-NEXT: aten.mul.Tensor(%[[V]], %[[V]])
+  // CHECK:      aten.neg(%[[X]])
+  // CHECK:      aten.t
+  // CHECK:      fsdp.kernel(%{{.*}}, %arg1)
+  func.func @"train/step"(%x: tensor<32x32xf32> {fsdp.input = "x"}, %y: tensor<32x32xf32> {fsdp.input = "y"}) -> (tensor<16xf32> {fsdp.output = "s"}, tensor<32x32xf32> {fsdp.output = "n"}, tensor<32xf32> {fsdp.output = "z"}) {
+    %v = aten.view(%x, size = [16, 64]) : (tensor<32x32xf32>) -> tensor<16x64xf32>
+    %a = aten.mul.Tensor(%v, %v) : (tensor<16x64xf32>, tensor<16x64xf32>) -> tensor<16x64xf32>
+    %s = aten.sum.dim_IntList(%a, dim = [1]) : (tensor<16x64xf32>) -> tensor<16xf32>
+    %n = aten.neg(%x) : (tensor<32x32xf32>) -> tensor<32x32xf32>
+    %t = aten.t(%y) : (tensor<32x32xf32>) -> tensor<32x32xf32, #aten.strides<1, 32>>
+    %b = aten.mul.Tensor(%t, %y) : (tensor<32x32xf32, #aten.strides<1, 32>>, tensor<32x32xf32>) -> tensor<32x32xf32>
+    %z = aten.sum.dim_IntList(%b, dim = [1]) : (tensor<32x32xf32>) -> tensor<32xf32>
+    return %s, %n, %z : tensor<16xf32>, tensor<32x32xf32>, tensor<32xf32>
+  }
+}
+
+// -----
+
 // Backward reads the copy in f32 alone: it is made again of what is there anyway.
 
 module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>, fsdp.step = #fsdp.step<kernels = true>} {

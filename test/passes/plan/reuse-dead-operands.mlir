@@ -1,4 +1,4 @@
-// RUN: fsdp-opt %s --fsdp-plan-memory --fsdp-verify-planned | FileCheck %s
+// RUN: fsdp-opt %s --fsdp-plan-memory --fsdp-verify-planned --split-input-file | FileCheck %s
 //
 // An elementwise op's result takes the place of an operand that dies there, and
 // the program says so.
@@ -31,5 +31,36 @@ module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
     %z = aten.sum(%g) : (tensor<8x8xi1>) -> tensor<i64>
     %y = aten._to_copy(%z, dtype = f32) : (tensor<i64>) -> tensor<f32>
     return %c, %y : tensor<64xf32>, tensor<f32>
+  }
+}
+
+// -----
+
+// A kernel takes the place of what it reads in another shape.
+
+module attributes {fsdp.mesh = #fsdp.mesh<shard = 1>} {
+  // CHECK-LABEL: @"train/step"
+  // CHECK-SAME: attributes {fsdp.reuse}
+  func.func @"train/step"(%x: tensor<64xf32> {fsdp.input = "x"}) -> (tensor<f32> {fsdp.output = "y"}) {
+    // CHECK: aten.cumsum{{.*}} {fsdp.at = array<i64: 256>}
+    %a = aten.cumsum(%x, dim = 0) : (tensor<64xf32>) -> tensor<64xf32>
+    %v = aten.view(%a, size = [8, 8]) : (tensor<64xf32>) -> tensor<8x8xf32>
+    // CHECK: fsdp.kernel{{.*}} {fsdp.at = array<i64: 256>}
+    %b = fsdp.kernel(%v) in_place [true] : (tensor<8x8xf32>) -> tensor<8x8xf32> {
+    ^bb0(%0: tensor<8x8xf32>):
+      %1 = aten.exp(%0) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+      %2 = aten.neg(%1) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+      fsdp.yield %2 : tensor<8x8xf32>
+    }
+    // Of which others read a part in another order: not here.
+    %t = aten.t(%b) : (tensor<8x8xf32>) -> tensor<8x8xf32, #aten.strides<1, 8>>
+    // CHECK: fsdp.kernel{{.*}} {fsdp.at = array<i64: 512>}
+    %c = fsdp.kernel(%b, %t) in_place [true, false] : (tensor<8x8xf32>, tensor<8x8xf32, #aten.strides<1, 8>>) -> tensor<8x8xf32> {
+    ^bb0(%0: tensor<8x8xf32>, %1: tensor<8x8xf32, #aten.strides<1, 8>>):
+      %2 = aten.mul.Tensor(%0, %1) : (tensor<8x8xf32>, tensor<8x8xf32, #aten.strides<1, 8>>) -> tensor<8x8xf32>
+      fsdp.yield %2 : tensor<8x8xf32>
+    }
+    %y = aten.sum(%c) : (tensor<8x8xf32>) -> tensor<f32>
+    return %y : tensor<f32>
   }
 }
