@@ -94,17 +94,19 @@ struct FuseKernels : fsdp::impl::FuseKernelsBase<FuseKernels> {
   struct Spelling {
     bool adds;   ///< products add: sums are no kernels' any more
     bool splits; ///< updates are kernels': their rates are there all the time
+    bool joins;  ///< norms are summed at once: sums of rows live until then
   };
 
   /// The first way that leaves no higher peak; else as it was.
   static void fuse(func::FuncOp program) {
     PeakLimit limit(program);
-    for (Spelling way : {Spelling{true, true}, Spelling{false, true},
-                         Spelling{false, false}}) {
+    for (Spelling way :
+         {Spelling{true, true, true}, Spelling{true, true, false},
+          Spelling{false, true, false}, Spelling{false, false, false}}) {
       SmallVector<Location> products;
       if (way.adds)
         products = addProducts(program);
-      spellNorms(program);
+      spellNorms(program, way.joins);
       spellLosses(program);
       if (way.splits)
         splitUpdates(program);

@@ -10,8 +10,9 @@ namespace fsdp {
 
 /// Norms of order 2 of lists of tensors become the root of a sum of squares
 /// each, in f32, by rows that kernels sum: LibTorch takes twice as long, and
-/// kernels square where a gradient is cast.
-void spellNorms(mlir::func::FuncOp program);
+/// kernels square where a gradient is cast. With `joins`, of norms that only
+/// the norm of all of them reads, the sums of rows are summed at once.
+void spellNorms(mlir::func::FuncOp program, bool joins);
 
 } // namespace fsdp
 
