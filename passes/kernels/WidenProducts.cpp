@@ -11,6 +11,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Decisions.h"
 #include "passes/analysis/Programs.h"
+#include "passes/analysis/States.h"
 #include "passes/analysis/Targets.h"
 #include "passes/analysis/TensorOps.h"
 #include "passes/analysis/Views.h"
@@ -79,20 +80,33 @@ static Value followSteps(Value value, SmallVector<Operation *> &steps) {
   return value;
 }
 
+/// Whether it is a sum over micro-batches as the first of these begins it.
+static bool beginsSum(OpOperand &use, const StateTable &states) {
+  auto program = dyn_cast<func::FuncOp>(use.getOwner()->getParentOp());
+  StateOp state;
+  if (program && isa<func::ReturnOp>(use.getOwner()))
+    state = states.lookup(program.getResultAttrOfType<FlatSymbolRefAttr>(
+        use.getOperandNumber(), kStateAttr));
+  return state && state.getRole() == Role::Gradient;
+}
+
 /// Whether it goes to a reduction of gradients, or to a running sum of one.
-static bool isReduced(Value value) {
-  return llvm::any_of(value.getUsers(), [](Operation *user) {
+static bool isReduced(Value value, const StateTable &states) {
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
     if (auto start = dyn_cast<CollectiveOpInterface>(user))
       return start.getPurpose() == Purpose::Gradient;
     if (auto sum = dyn_cast<AccumulateOp>(user))
       return sum.getOf().has_value();
     // Into one tensor with others.
     bool packs = isa<PackOp>(user) || getName(user) == "aten._chunk_cat";
-    return (packs || isView(user)) && isReduced(user->getResult(0));
+    return ((packs || isView(user)) && isReduced(user->getResult(0), states)) ||
+           beginsSum(use, states);
   });
 }
 
-static std::optional<WideGradient> findGradient(Operation *product) {
+static std::optional<WideGradient> findGradient(Operation *product,
+                                                const StateTable &states) {
   if (findWideName(product).empty())
     return std::nullopt;
   WideGradient found{product, {}, {}, product->getResult(0)};
@@ -108,15 +122,17 @@ static std::optional<WideGradient> findGradient(Operation *product) {
       found.gradient = kernel.getOutputs()[0];
     }
   }
-  if (llvm::none_of(found.steps, isWideningCast) || !isReduced(found.gradient))
+  if (llvm::none_of(found.steps, isWideningCast) ||
+      !isReduced(found.gradient, states))
     return std::nullopt;
   return found;
 }
 
-static SmallVector<WideGradient> findGradients(func::FuncOp program) {
+static SmallVector<WideGradient> findGradients(func::FuncOp program,
+                                               const StateTable &states) {
   SmallVector<WideGradient> all;
   for (Operation &op : program.getBody().front())
-    if (std::optional<WideGradient> found = findGradient(&op))
+    if (std::optional<WideGradient> found = findGradient(&op, states))
       all.push_back(std::move(*found));
   return all;
 }
@@ -184,22 +200,24 @@ static void tellWidened(func::FuncOp program, Operation *product) {
 namespace {
 struct WidenProducts : fsdp::impl::WidenProductsBase<WidenProducts> {
   void runOnOperation() override {
+    StateTable states(getOperation());
     if (getSetting<StepAttr>(getOperation()).getKernels() &&
         getTarget(getOperation()).widensProducts)
       for (func::FuncOp program : getPrograms(getOperation()))
-        if (!findGradients(program).empty())
-          widen(program);
+        if (!findGradients(program, states).empty())
+          widen(program, states);
   }
 
   /// All but those near points that would be higher than the program was.
-  static void widen(func::FuncOp program) {
+  static void widen(func::FuncOp program, const StateTable &states) {
     PeakLimit limit(program);
     DenseSet<size_t> left;
     constexpr size_t kMostTries = 16;
     for (size_t i = 0; i < kMostTries; ++i) {
       SmallVector<Operation *> products;
       SmallVector<size_t> numbers;
-      for (auto [number, each] : llvm::enumerate(findGradients(program)))
+      for (auto [number, each] :
+           llvm::enumerate(findGradients(program, states)))
         if (!left.contains(number)) {
           products.push_back(widenProduct(each));
           numbers.push_back(number);

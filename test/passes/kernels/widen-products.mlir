@@ -2,13 +2,16 @@
 // RUN: fsdp-opt %s --fsdp-widen-products --split-input-file --remarks-filter=kernels 2>&1 | FileCheck %s --check-prefix=REMARK
 
 // What is reduced is written in f32: as it is, through views, behind a kernel that does
-// nothing but cast, of batches, packed with others, added to a running sum.
+// nothing but cast, of batches, packed with others, added to a running sum, or
+// its beginning.
 
-// REMARK-COUNT-7: remark: [Passed] Widened | Category:kernels | Function=train/step | Reason="kernels: on", Remark="the product writes its gradient in float32, in which it is reduced: {{.+}} before the cast are in no memory"
+// REMARK-COUNT-8: remark: [Passed] Widened | Category:kernels | Function=train/step | Reason="kernels: on", Remark="the product writes its gradient in float32, in which it is reduced: {{.+}} before the cast are in no memory"
 // REMARK-NOT: Widened
 
 #shard = #fsdp.group<"shard", 2>
 module attributes {fsdp.device = "cuda:sm_90", fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.step = #fsdp.step<kernels = true>} {
+  fsdp.state parameter @w : tensor<8x6xf32>
+  fsdp.state gradient @"w/gradient" of @w : tensor<8x6xf32>
   // CHECK-LABEL: @"train/step"
   // CHECK-NEXT:  %[[PLAIN:.*]] = aten.mm.dtype(%arg0, %arg1, out_dtype = f32) : (tensor<8x4xbf16>, tensor<4x6xbf16>) -> tensor<8x6xf32>
   // CHECK-NEXT:  %[[WIDE:.*]] = aten.mm.dtype(%arg0, %arg1, out_dtype = f32)
@@ -24,8 +27,10 @@ module attributes {fsdp.device = "cuda:sm_90", fsdp.mesh = #fsdp.mesh<shard = 2>
   // CHECK-NEXT:  fsdp.accumulate %[[GRAIN]] into
   // CHECK:       %[[CAT:.*]] = aten.mm.dtype
   // CHECK-NEXT:  aten._chunk_cat([%[[CAT]]]
+  // CHECK:       %[[FIRST:.*]] = aten.mm.dtype
   // CHECK-NOT:   aten._to_copy
-  func.func @"train/step"(%y: tensor<8x4xbf16> {fsdp.input = "y"}, %x: tensor<4x6xbf16> {fsdp.input = "x"}, %b: tensor<2x8x4xf16> {fsdp.input = "b"}, %c: tensor<2x4x6xf16> {fsdp.input = "c"}, %s: tensor<8x6xf32> {fsdp.input = "s"}) -> (tensor<4x6xf32> {fsdp.output = "a"}, tensor<4x6xf32> {fsdp.output = "v"}, tensor<24xf32> {fsdp.output = "k"}, tensor<48xf32> {fsdp.output = "p"}, tensor<8x6xf32> {fsdp.output = "sum"}, tensor<1x24xf32> {fsdp.output = "cat"}) {
+  // CHECK:       return {{.*}}, %[[FIRST]] :
+  func.func @"train/step"(%y: tensor<8x4xbf16> {fsdp.input = "y"}, %x: tensor<4x6xbf16> {fsdp.input = "x"}, %b: tensor<2x8x4xf16> {fsdp.input = "b"}, %c: tensor<2x4x6xf16> {fsdp.input = "c"}, %s: tensor<8x6xf32> {fsdp.input = "s"}, %w: tensor<8x6xf32> {fsdp.state = @w}, %sum0: tensor<8x6xf32> {fsdp.state = @"w/gradient"}) -> (tensor<4x6xf32> {fsdp.output = "a"}, tensor<4x6xf32> {fsdp.output = "v"}, tensor<24xf32> {fsdp.output = "k"}, tensor<48xf32> {fsdp.output = "p"}, tensor<8x6xf32> {fsdp.output = "sum"}, tensor<1x24xf32> {fsdp.output = "cat"}, tensor<8x6xf32> {fsdp.state = @"w/gradient"}) {
     %g = aten.mm(%y, %x) : (tensor<8x4xbf16>, tensor<4x6xbf16>) -> tensor<8x6xbf16>
     %a = aten._to_copy(%g, dtype = f32) : (tensor<8x6xbf16>) -> tensor<8x6xf32>
     %h = aten.mm(%y, %x) : (tensor<8x4xbf16>, tensor<4x6xbf16>) -> tensor<8x6xbf16>
@@ -55,7 +60,9 @@ module attributes {fsdp.device = "cuda:sm_90", fsdp.mesh = #fsdp.mesh<shard = 2>
     %cat = aten._chunk_cat([%q], dim = 0, num_chunks = 2) : (tensor<8x6xf32>) -> tensor<2x24xf32>
     %cf = fsdp.start reduce_scatter avg "c"(%cat) dims [0] over #shard on reduce : tensor<2x24xf32> -> !fsdp.future<tensor<1x24xf32>>
     %rc = fsdp.wait %cf : !fsdp.future<tensor<1x24xf32>> -> tensor<1x24xf32>
-    return %ra, %rv, %rk, %rp, %sum, %rc : tensor<4x6xf32>, tensor<4x6xf32>, tensor<24xf32>, tensor<48xf32>, tensor<8x6xf32>, tensor<1x24xf32>
+    %r = aten.mm(%y, %x) : (tensor<8x4xbf16>, tensor<4x6xbf16>) -> tensor<8x6xbf16>
+    %first = aten._to_copy(%r, dtype = f32) : (tensor<8x6xbf16>) -> tensor<8x6xf32>
+    return %ra, %rv, %rk, %rp, %sum, %rc, %first : tensor<4x6xf32>, tensor<4x6xf32>, tensor<24xf32>, tensor<48xf32>, tensor<8x6xf32>, tensor<1x24xf32>, tensor<8x6xf32>
   }
 }
 
