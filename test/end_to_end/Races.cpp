@@ -117,9 +117,10 @@ std::vector<Way> listWays(bool isSingle) {
           way("graphs, at random", Kind::random, 2, true)};
 }
 
-json print(const char *name, const FarReport &report, bool isSame,
-           uint64_t kernels) {
+json print(const char *name, const FarReport &report, const Outcome &outcome,
+           bool isSame, uint64_t kernels) {
   return {{"way", name},
+          {"losses", outcome.losses},
           {"error", report.error},
           {"races", report.races},
           {"compared", report.compared},
@@ -150,8 +151,8 @@ json playAll(const LaunchOptions &launched, int steps,
         isNccl ? launchFarNccl(launched, way.options, FSDP_FAKE_NCCL,
                                std::ref(training))
                : launchFar(launched, way.options, std::ref(training));
-    all.push_back(print(way.name, report,
-                        training.outcome() == onHost.outcome(),
+    Outcome outcome = training.outcome();
+    all.push_back(print(way.name, report, outcome, outcome == onHost.outcome(),
                         FakeDriver::launchCount() - before));
   }
   return all;

@@ -29,6 +29,11 @@ def wide():
     return Blocks(width=32), {"x": torch.randn(64, 7), "y": torch.randn(64, 7)}
 
 
+def plain():
+    """Whose operators a processor has with a GPU's types."""
+    return zoo.Classifier(torch.nn.Sequential(torch.nn.Linear(19, 48), torch.nn.Tanh(), torch.nn.Linear(48, 7))), {"x": torch.randn(6, 19), "y": torch.randint(0, 7, (6,))}
+
+
 def prepare(bin, folder, factory, world, config, readers):
     torch.manual_seed(7)
     model, inputs = factory()
@@ -59,6 +64,24 @@ def case(bin, factory, world=2, graphs=True, mesh=None, readers=None, nccl=False
         prepare(bin, folder, factory, world, settings, readers or world)
         command = [bin.parent / "test" / "bin" / "fsdp-races", "step.fsdp", "data.safetensors", STEPS]
         check(json.loads(must(*command, *(["nccl"] if nccl else []), *(["gpu"] if config.get("device") == "cuda" else []), *([] if graphs else ["single"]), cwd=folder).stdout), graphs, settings["fsdp_config"].get("kernels") == "on")
+    return run
+
+
+def wide_products(bin, micro_batches, dtype):
+    """Products that write gradients in float32: with kernels, losses and norms are those without within rounding."""
+    def run(folder):
+        config = {"device": "cuda", "mixed_precision": {"param_dtype": dtype, "reduce_dtype": "float32"}, "gradient_accumulation_steps": micro_batches}
+        rows = {}
+        for kernels in ("off", "on"):
+            prepare(bin, folder, plain, 2, make_config(2, kernels=kernels, **config), 2)
+            plan = must(bin / "fsdp-opt", "step.fsdp", cwd=folder).stdout
+            assert ("aten::mm.dtype" in plan) == (kernels == "on"), "other products are told to write float32"
+            found = json.loads(must(bin.parent / "test" / "bin" / "fsdp-races", "step.fsdp", "data.safetensors", STEPS, "gpu", cwd=folder).stdout)
+            check(found, graphs=True)
+            rows[kernels] = [[float.fromhex(number) for number in line.split()] for line in found[0]["losses"].splitlines()]
+        assert len(rows["on"]) == STEPS and rows["on"] != rows["off"], rows
+        for step, pair in enumerate(zip(rows["off"], rows["on"])):
+            assert all(abs(one - other) <= 0.01 * abs(one) for one, other in zip(*pair)), f"step {step}: {pair}"
     return run
 
 
@@ -164,6 +187,9 @@ def cases(bin):
     yield "kernels, for GPUs", case(bin, zoo.mlp, 3, device="cuda", max_grad_norm=0.1, **kernels)
     # Products that write gradients in float32.
     yield "kernels, for GPUs, bf16, micro-batches", case(bin, zoo.mlp, device="cuda", mixed_precision=BF16, max_grad_norm=0.1, gradient_accumulation_steps=2, **kernels)
+    for dtype in ("bfloat16", "float16"):
+        yield f"products in float32, {dtype}", wide_products(bin, 1, dtype)
+        yield f"products in float32, {dtype}, micro-batches", wide_products(bin, 2, dtype)
     for wire in ("bfloat16", "float8"):
         narrow = {"device": "cuda", "reduce_wire_dtype": wire}
         yield f"wires, {wire}, 3 ranks", case(bin, blocks, 3, max_grad_norm=0.05, **narrow)
