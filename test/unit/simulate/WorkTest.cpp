@@ -93,6 +93,15 @@ TEST(Work, countsProductsOfMatrices) {
   EXPECT_FALSE(work.isFusible);
 }
 
+TEST(Work, ProductsThatWriteF32ComputeInWhatTheyRead) {
+  Calls calls;
+  Work work = calls.call("mm", {calls.tensor({64, 48}), calls.tensor({48, 32})},
+                         {calls.tensor({64, 32}, DType::f32)});
+  EXPECT_EQ(work.dtype, DType::bf16);
+  EXPECT_EQ(work.flops, 2.0 * 64 * 48 * 32);
+  EXPECT_EQ(work.bytes, 2.0 * (64 * 48 + 48 * 32) + 4.0 * 64 * 32);
+}
+
 TEST(Work, countsBatchesAddendsAndTransposedWeights) {
   Calls calls;
   Work batched =

@@ -231,6 +231,11 @@ TEST_F(CudaProgram, ProductsCopyWhatCublasDoesNotTake) {
   EXPECT_EQ(product(", #aten.strides<1, 8>"), 0);
   EXPECT_EQ(product(", #aten.strides<32, 1>"), 0);
   EXPECT_EQ(product(", #aten.strides<32, 2>"), 8 * 16 * 4);
+  std::string half = "tensor<8x16xbf16, #aten.strides<32, 2>>";
+  EXPECT_EQ(scratch("%a: " + half + ", %b: tensor<16x4xbf16>",
+                    "%0 = aten.mm.dtype(%a, %b, out_dtype = f32) : (" + half +
+                        ", tensor<16x4xbf16>) -> tensor<8x4xf32>"),
+            8 * 16 * 2);
 }
 
 TEST_F(CudaProgram, WhatIsUnknownIsNamed) {
