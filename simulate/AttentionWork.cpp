@@ -3,6 +3,8 @@
 
 #include "simulate/AttentionWork.h"
 
+#include "plan/DType.h"
+
 #include <algorithm>
 
 using namespace fsdp;
@@ -36,6 +38,45 @@ Pairs countScaled(const plan::ValueT &query, const plan::ValueT &key,
   double pairs =
       sizeOf(query, 0) * sizeOf(query, 1) * sizeOf(query, 2) * sizeOf(key, 2);
   return {isCausal ? pairs / 2 : pairs, sizeOf(query, 3) + sizeOf(item, 3)};
+}
+
+/// What is added to scores; null if nothing is, or on hosts.
+const plan::ValueT *findMask(const plan::ProgramT &program,
+                             const plan::CallT &call, std::string_view name,
+                             bool isBackward) {
+  // (query, key, value, attn_bias, …), backward (grad_out, query, key, value,
+  // attn_bias, …) and cuDNN's (grad_out, …, out, logsumexp, two of a
+  // generator's state, attn_bias, …).
+  size_t at = 3;
+  if (name.find("cudnn") != name.npos)
+    at = isBackward ? 8 : 3;
+  else if (name.find("efficient") != name.npos)
+    at = isBackward ? 4 : 3;
+  else
+    return nullptr;
+  if (at >= call.args.size() || call.args[at]->kind != ArgKind::tensor ||
+      call.args[at]->values.empty() || call.args[at]->values[0] == -1)
+    return nullptr;
+  const plan::ValueT &mask = *program.values[size_t(call.args[at]->values[0])];
+  return mask.shape.size() < 2 ? nullptr : &mask;
+}
+
+/// Blocks of queries and keys load their tile of the mask, once for each head
+/// and row of the batch, forward and backward (kernel_forward.h and
+/// kernel_backward.h, BiasLoader); cuDNN's are taken for alike. One row for all
+/// queries stays in caches.
+double countMaskReads(const plan::ValueT &mask, const Pairs &pairs) {
+  size_t rank = mask.shape.size();
+  auto isSame = [&](size_t dim) {
+    return mask.shape[dim] == 1 ||
+           (!mask.strides.empty() && mask.strides[dim] == 0);
+  };
+  if (isSame(rank - 2))
+    return 0;
+  double own = 1;
+  for (size_t dim = 0; dim < rank; ++dim)
+    own *= isSame(dim) ? 1 : sizeOf(mask, dim);
+  return std::max(pairs.count - own, 0.0) * double(dtypeBytes(mask.dtype));
 }
 
 /// Pairs of `length` positions of which each sees so many to the left and to
@@ -106,6 +147,12 @@ fsdp::estimateAttention(const plan::ProgramT &program, const plan::CallT &call,
   }
   if (!pairs)
     return std::nullopt;
-  return AttentionWork{query.dtype, (isBackward ? 2.5 : 1) * 2 * pairs->count *
-                                        pairs->width};
+  AttentionWork work{query.dtype,
+                     (isBackward ? 2.5 : 1) * 2 * pairs->count * pairs->width};
+  if (const plan::ValueT *mask = findMask(program, call, name, isBackward))
+    work.bytes = countMaskReads(*mask, *pairs);
+  // FlashAttention-2's paper (4.1) puts the kernel at half the speed.
+  if (name.find("efficient") != name.npos && dtypeBytes(query.dtype) == 2)
+    work.share = 0.5;
+  return work;
 }

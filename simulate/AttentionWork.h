@@ -15,6 +15,10 @@ namespace fsdp {
 struct AttentionWork {
   plan::DType dtype; ///< of what is multiplied
   double flops;
+  /// What is read of a mask beyond its own bytes: each head reads it.
+  double bytes = 0;
+  /// Of the rate that the device's fused attention has.
+  double share = 1;
 };
 
 /// Of a call of the operator `name`, without "aten::", forward or backward, on

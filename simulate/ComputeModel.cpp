@@ -121,7 +121,8 @@ double ComputeModel::modelled(const Work &work) const {
     double share =
         work.isBackward ? device.attentionBackward : device.attentionForward;
     return work.kernels * device.kernel +
-           std::max(work.flops / (rate(work.dtype) * share), memory);
+           std::max(work.flops / (rate(work.dtype) * share * work.share),
+                    memory);
   }
   case WorkKind::convolution:
     return work.kernels * device.kernel +

@@ -343,6 +343,8 @@ void Estimate::attend(const plan::CallT &call, bool isBackward) {
   work.isBackward = isBackward;
   work.dtype = found->dtype;
   work.flops = found->flops;
+  work.bytes += found->bytes;
+  work.share = found->share;
 }
 
 Estimate::Named Estimate::measure(const plan::CallT &call) const {

@@ -52,6 +52,7 @@ struct Work {
   /// Of lists: a host takes one tensor after another.
   size_t tensors = 1;
   bool isBackward = false; ///< of attention
+  double share = 1;        ///< of the rate that the device's attention has
   bool onHost = false;     ///< in the host's memory, beside a device's
   bool isFusible = false;  ///< a link of chains that compilers make one kernel
   MatmulShape matmul;      ///< of products

@@ -149,6 +149,51 @@ TEST(Work, countsAttention) {
   EXPECT_EQ(efficient.flops, 2 * product);
 }
 
+TEST(Work, countsMasksOfAttention) {
+  Calls calls;
+  // Queries, keys and values of 8 heads, a mask of each pair or of each key.
+  auto call = [&](const std::string &name, bool isBackward, size_t at,
+                  std::vector<int64_t> mask, std::vector<int64_t> strides,
+                  bool isCausal) {
+    std::vector<std::unique_ptr<ArgT>> args;
+    for (size_t i = 0; i < at; ++i)
+      args.push_back(
+          Calls::arg(ArgKind::tensor, {calls.tensor({2, 8, 128, 64})}));
+    int32_t added =
+        calls.tensor(std::move(mask), DType::bf16, std::move(strides));
+    args.push_back(Calls::arg(ArgKind::tensor, {added}));
+    if (!isBackward)
+      args.push_back(Calls::arg(ArgKind::boolean, {}, {1})); // sums
+    args.push_back(Calls::arg(ArgKind::boolean, {}, {isCausal}));
+    return calls.callWith(name, std::move(args),
+                          {calls.tensor({2, 8, 128, 64})});
+  };
+  double part = 2 * (2 * 8 * 128 * 64), pairs = 2 * 8 * 128 * 128;
+  Work dense = call("_scaled_dot_product_cudnn_attention", false, 3,
+                    {2, 1, 128, 128}, {}, false);
+  EXPECT_EQ(dense.bytes, 4 * part + 2 * pairs);
+  EXPECT_EQ(dense.share, 1);
+  EXPECT_EQ(dense.flops, 4 * pairs * 64);
+  Work back = call("_scaled_dot_product_cudnn_attention_backward", true, 8,
+                   {128, 128}, {}, false);
+  EXPECT_EQ(back.bytes, 9 * part + 2 * pairs);
+  // A kernel that is half as fast; what is causal is not read.
+  std::vector<int64_t> rows = {128 * 128, 0, 128, 1}, keys = {128, 0, 0, 1};
+  Work efficient = call("_scaled_dot_product_efficient_attention", false, 3,
+                        {2, 8, 128, 128}, rows, false);
+  EXPECT_EQ(efficient.bytes, 4 * part + 2 * pairs);
+  EXPECT_EQ(efficient.share, 0.5);
+  Work causal = call("_scaled_dot_product_efficient_attention", false, 3,
+                     {2, 8, 128, 128}, rows, true);
+  EXPECT_EQ(causal.bytes, 4 * part + pairs);
+  EXPECT_EQ(causal.flops, efficient.flops / 2);
+  // One number for each key.
+  Work padded = call("_scaled_dot_product_efficient_attention_backward", true,
+                     4, {2, 8, 128, 128}, keys, true);
+  EXPECT_EQ(padded.bytes, 5 * part + 2 * 2 * 128);
+  EXPECT_EQ(padded.share, 0.5);
+}
+
 /// Of flash attention that is told what is seen: [positions, heads, width]
 /// with `bounds`, or [batch, length, heads, width].
 Work told(Calls &calls, std::vector<int64_t> query, std::vector<int64_t> key,
