@@ -52,6 +52,14 @@ inline capture::ValueId sourceOf(const capture::Node &node) {
              : node.arguments.front().tensors.front();
 }
 
+/// The tensor that an argument is; kNoValue if it is none.
+inline capture::ValueId operandOf(const capture::Node &node, size_t argument) {
+  return argument < node.arguments.size() &&
+                 node.arguments[argument].tensors.size() == 1
+             ? node.arguments[argument].tensors.front()
+             : capture::kNoValue;
+}
+
 /// What a slice takes: elements of one dim, counted from behind.
 struct SliceBounds {
   int64_t dim, start, end;

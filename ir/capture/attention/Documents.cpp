@@ -3,6 +3,7 @@
 
 #include "ir/capture/attention/Documents.h"
 #include "ir/capture/attention/Calls.h"
+#include "ir/capture/attention/MaskParts.h"
 #include "ir/capture/meta/Plainly.h"
 
 #include <ATen/TensorOperators.h>
@@ -13,7 +14,6 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/tensor.h>
 
-#include <set>
 #include <stdexcept>
 
 using namespace fsdp;
@@ -27,10 +27,7 @@ using meta::MaskReading;
 
 namespace {
 
-const std::unordered_set<std::string_view> conjunctions = {
-    "aten::__and__", "aten::bitwise_and", "aten::logical_and"};
-
-/// Takes a mask apart into what all have to let a key be seen.
+/// Finds by which numbers a mask keeps positions apart.
 class Finder {
 public:
   Finder(const capture::JointGraph &graph, ConstantValues &values,
@@ -38,11 +35,17 @@ public:
       : graph(graph), values(values), producers(graph), length(length) {}
 
   std::optional<Documents> find(ValueId mask) {
-    if (!takeApart(mask) || ids == kNoValue || !neverFalls(ids))
+    MaskParts parts(graph, values, length, length);
+    bool isKnown = parts.takeApart(
+        mask, [&](const Node *node, ValueId) -> std::optional<bool> {
+          if (!node || nameOf(*node) != "aten::eq" ||
+              node->arguments.size() != 2)
+            return std::nullopt;
+          return compare(operandOf(*node, 0), operandOf(*node, 1));
+        });
+    if (!isKnown || ids == kNoValue || !neverFalls(ids))
       return std::nullopt;
-    if (!within.begin.defined())
-      within = {MaskForm::All, at::zeros({length}, at::kLong),
-                at::full({length}, length, at::kLong)};
+    MaskReading within = parts.getWithin();
     if (within.form != MaskForm::All && within.form != MaskForm::Causal &&
         within.form != MaskForm::Window)
       return std::nullopt;
@@ -52,68 +55,6 @@ public:
 private:
   const std::vector<int64_t> &sizesOf(ValueId value) const {
     return graph.values[value].sizes;
-  }
-  static ValueId operand(const Node &node, size_t argument) {
-    return argument < node.arguments.size() &&
-                   node.arguments[argument].tensors.size() == 1
-               ? node.arguments[argument].tensors.front()
-               : kNoValue;
-  }
-
-  bool takeApart(ValueId value) {
-    if (value == kNoValue || !seen.insert(value).second)
-      return value != kNoValue;
-    if (values.isConstant(value))
-      return restrict(value);
-    const Node *node = producers.find(value);
-    if (!node || graph.values[value].dtype != at::kBool)
-      return false;
-    std::string_view name = nameOf(*node);
-    if (conjunctions.contains(name) && node->arguments.size() == 2)
-      return takeApart(operand(*node, 0)) && takeApart(operand(*node, 1));
-    if (name == "aten::eq" && node->arguments.size() == 2)
-      return compare(operand(*node, 0), operand(*node, 1));
-    if (!isMoved(*node, value))
-      return false;
-    return takeApart(sourceOf(*node));
-  }
-
-  /// Whether the value is its operand with other dims in front of the last two.
-  bool isMoved(const Node &node, ValueId value) {
-    ValueId source = sourceOf(node);
-    if (source == kNoValue || graph.values[source].dtype != at::kBool)
-      return false;
-    const std::vector<int64_t> &from = sizesOf(source), &to = sizesOf(value);
-    if (nameOf(node) == "aten::slice")
-      return from == to;
-    if (!rowKeepers.contains(nameOf(node)) || from.size() < 2 || to.size() < 2)
-      return false;
-    if (nameOf(node) != "aten::expand")
-      return withoutOnes(from) == withoutOnes(to);
-    return from.back() == to.back() &&
-           from[from.size() - 2] == to[to.size() - 2];
-  }
-
-  bool restrict(ValueId value) {
-    MaskReading reading;
-    // What stands for all rows, or all columns, may hide nothing.
-    const std::vector<int64_t> &sizes = sizesOf(value);
-    if (sizes.size() < 2 || sizes.back() != length ||
-        sizes[sizes.size() - 2] != length) {
-      Tensor all = values.getWhole(value);
-      meta::Plainly plainly;
-      return all.defined() && all.all().item<bool>();
-    }
-    {
-      meta::Plainly plainly;
-      reading = readMask(values, value, length, length);
-    }
-    if (reading.form == MaskForm::Unknown)
-      return false;
-    meta::Plainly plainly;
-    within =
-        within.begin.defined() ? intersect(within, reading, length) : reading;
-    return within.form != MaskForm::Unknown;
   }
 
   /// What the value is made of by moving elements alone, itself first.
@@ -195,9 +136,9 @@ private:
         (name == "aten::add" || name == "aten::sub") &&
         node->arguments.size() > 1 &&
         (node->arguments[1].tensors.empty() ||
-         (operand(*node, 1) != kNoValue &&
-          values.isConstant(operand(*node, 1)) &&
-          c10::multiply_integers(sizesOf(operand(*node, 1))) == 1));
+         (operandOf(*node, 1) != kNoValue &&
+          values.isConstant(operandOf(*node, 1)) &&
+          c10::multiply_integers(sizesOf(operandOf(*node, 1))) == 1));
     if (isShifted || name == "aten::_to_copy" || name == "aten::clone" ||
         name == "aten::detach" || name == "aten::alias")
       return isWhole(graph.values[source].dtype) && neverFalls(source);
@@ -219,9 +160,7 @@ private:
   ConstantValues &values;
   Producers producers;
   int64_t length;
-  std::set<ValueId> seen;
   ValueId ids = kNoValue;
-  MaskReading within;
 };
 
 /// Numbers that never fall, of documents of chance lengths, some of one

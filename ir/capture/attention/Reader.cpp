@@ -4,6 +4,7 @@
 #include "ir/capture/attention/Reader.h"
 #include "ir/capture/attention/Documents.h"
 #include "ir/capture/attention/MaskForms.h"
+#include "ir/capture/attention/Padding.h"
 #include "ir/capture/attention/SharedHeads.h"
 #include "ir/capture/meta/BlockAttention.h"
 #include "ir/capture/meta/Plainly.h"
@@ -90,6 +91,42 @@ Reader::makeDocuments(capture::ValueId mask, const MaskReading &reading,
                        batch * request.countDocuments(length));
   }
   return meta::DocumentReading{known, found->within};
+}
+
+std::optional<meta::PaddingReading> Reader::readPadding(const at::Tensor &mask,
+                                                        int64_t batch,
+                                                        int64_t queries,
+                                                        int64_t keys) {
+  if (mask.requires_grad() || request.cutsSequences)
+    return std::nullopt;
+  capture::ValueId value = capture.getRecorder().lookup(mask);
+  auto [it, isNew] = paddings.try_emplace({value, batch, queries, keys});
+  if (isNew)
+    it->second = makePadding(value, batch, queries, keys);
+  return it->second;
+}
+
+std::optional<meta::PaddingReading> Reader::makePadding(capture::ValueId mask,
+                                                        int64_t batch,
+                                                        int64_t queries,
+                                                        int64_t keys) {
+  std::optional<Padding> found;
+  {
+    meta::Plainly plainly;
+    found = findPadding(capture.getGraph(), values, mask, batch, queries, keys);
+  }
+  if (!found)
+    return std::nullopt;
+  at::Tensor &known = seen[found->seen];
+  if (!known.defined())
+    for (capture::ValueId each : found->seen) {
+      at::Tensor part = at::functionalization::impl::to_functional_tensor(
+          capture.getRecorder().getMeta(each));
+      while (part.dim() < 4)
+        part = part.unsqueeze(0);
+      known = known.defined() ? known.logical_and(part) : part;
+    }
+  return meta::PaddingReading{known, found->within};
 }
 
 void Reader::note(const meta::AttentionCall &call) {

@@ -36,6 +36,10 @@ public:
   std::optional<meta::DocumentReading>
   readDocuments(const at::Tensor &mask, const meta::MaskReading &reading,
                 int64_t batch, int64_t length) override;
+  std::optional<meta::PaddingReading> readPadding(const at::Tensor &mask,
+                                                  int64_t batch,
+                                                  int64_t queries,
+                                                  int64_t keys) override;
   void note(const meta::AttentionCall &call) override;
   at::Tensor getAdded(const at::Tensor &mask, at::ScalarType dtype,
                       double masked) override;
@@ -52,6 +56,12 @@ private:
   makeDocuments(capture::ValueId mask, const meta::MaskReading &reading,
                 int64_t batch, int64_t length);
 
+  /// As `readPadding`.
+  std::optional<meta::PaddingReading> makePadding(capture::ValueId mask,
+                                                  int64_t batch,
+                                                  int64_t queries,
+                                                  int64_t keys);
+
   static constexpr int64_t kMostElements = int64_t(1) << 22;
 
   capture::JointCapture &capture;
@@ -64,6 +74,10 @@ private:
   std::map<std::tuple<capture::ValueId, int64_t, int64_t>,
            std::optional<meta::DocumentReading>>
       documents;
+  std::map<std::tuple<capture::ValueId, int64_t, int64_t, int64_t>,
+           std::optional<meta::PaddingReading>>
+      paddings;
+  std::map<std::vector<capture::ValueId>, at::Tensor> seen; ///< of `Padding`
   std::map<std::tuple<capture::ValueId, at::ScalarType, double>, at::Tensor>
       added;
   std::map<std::vector<int64_t>, at::Tensor> ranges; ///< begins, ends, keys

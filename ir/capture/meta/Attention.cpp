@@ -19,7 +19,6 @@
 #include "ir/capture/meta/Shapes.h"
 #include "ir/capture/meta/TargetScope.h"
 
-#include <ATen/OpMathType.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
 #include <ATen/ops/_scaled_dot_product_efficient_attention.h>
@@ -266,6 +265,58 @@ static Tensor attendTold(AttentionReader &reader,
   return attendToldMask(call, within, bounds, scale);
 }
 
+/// Of keys that data hides, whether cuDNN, which adds a mask for each query, is
+/// to take the call `dense` rather than efficient attention `told`. That has
+/// half the rate (docs/Rationale/Simulate.md), and multiplies half if it is
+/// told what is causal: then one takes as long as the other, and what they hold
+/// decides. Keys and values of each head are held for each layer, a mask and
+/// what backward adds up in float32 (CudaScratch.cpp: five tensors as large as
+/// the queries more than cuDNN) once.
+static bool prefersDense(const sdp::sdp_params &dense,
+                         const sdp::sdp_params &told) {
+  constexpr int64_t kSums = 5 * 4;
+  if (!told.is_causal || dense.key.size(1) != told.key.size(1))
+    return true;
+  int64_t mask = told.query.size(0) * told.query.size(2) * told.key.size(2) *
+                 int64_t(told.query.element_size());
+  return mask < kSums * told.query.numel();
+}
+
+/// Of keys that data hides from all queries of a row: efficient attention adds
+/// a vector, and is told what is causal. Undefined where a mask is added for
+/// each query.
+static Tensor attendPadded(AttentionReader &reader,
+                           const sdp::sdp_params &original,
+                           const MaskReading &mask, std::optional<double> scale,
+                           MaskForm &form, AttentionCall &became) {
+  const Target &target = getTarget();
+  sdp::sdp_params call = repeatHeads(original);
+  if (target.device == Target::Device::Cpu || mask.form != MaskForm::Unknown ||
+      call.dropout > 0 || call.query.dim() != 4)
+    return {};
+  call.attn_mask = std::nullopt;
+  if (!takesEfficient(target, call))
+    return {};
+  std::optional<PaddingReading> padding =
+      reader.readPadding(*original.attn_mask, call.query.size(0),
+                         call.query.size(2), call.key.size(2));
+  if (!padding)
+    return {};
+  call.is_causal = padding->within == MaskForm::Causal;
+  sdp::sdp_params masked = original;
+  masked.attn_mask = giveRows(original.attn_mask);
+  auto [dense, backend] = chooseCall(target, masked, scale);
+  form = MaskForm::AddedPadding;
+  if (backend == at::SDPBackend::cudnn_attention && prefersDense(dense, call))
+    return {};
+  form = call.is_causal ? MaskForm::CausalPadding : MaskForm::Padding;
+  became = describe(call, at::SDPBackend::efficient_attention, form);
+  Tensor added = *additiveMask(padding->seen, call.query.scalar_type());
+  return std::get<0>(at::_scaled_dot_product_efficient_attention(
+      call.query, call.key, call.value, alignMask(added, call),
+      sdp::input_requires_grad(call), call.dropout, call.is_causal, scale));
+}
+
 static Tensor attention(const Tensor &query, const Tensor &key,
                         const Tensor &value, const OptionalTensor &mask,
                         double dropout, bool causal,
@@ -286,6 +337,8 @@ static Tensor attention(const Tensor &query, const Tensor &key,
     } else {
       output = attendTold(*reader, call, reading, scale, became);
       if (!output.defined())
+        output = attendPadded(*reader, call, reading, scale, *form, became);
+      if (!output.defined())
         output = attendInBlocks(*reader, call, reading, scale, became);
     }
   }
@@ -296,151 +349,6 @@ static Tensor attention(const Tensor &query, const Tensor &key,
   return output;
 }
 
-//===----------------------------------------------------------------------===//
-// CPU
-//===----------------------------------------------------------------------===//
-
-/// Sizes [batch, heads, length, width], laid out as [batch, length, heads,
-/// width].
-static Tensor byPosition(const Tensor &like, int64_t width) {
-  return contiguous({like.size(0), like.size(2), like.size(1), width}, like)
-      .transpose(1, 2);
-}
-
-static Two flash(const Tensor &query, const Tensor &, const Tensor &, double,
-                 bool, const OptionalTensor &, std::optional<double>) {
-  Tensor sums = contiguous({query.size(0), query.size(2), query.size(1)}, query,
-                           at::toOpMathType(query.scalar_type()));
-  return {at::empty_like(query), sums.transpose(1, 2)};
-}
-
-static Three flashBackward(const Tensor &, const Tensor &query,
-                           const Tensor &key, const Tensor &value,
-                           const Tensor &, const Tensor &, double, bool,
-                           const OptionalTensor &, std::optional<double>) {
-  return {byPosition(query, query.size(3)), byPosition(key, key.size(3)),
-          byPosition(value, value.size(3))};
-}
-
-//===----------------------------------------------------------------------===//
-// CUDA
-//===----------------------------------------------------------------------===//
-
-namespace {
-
-/// Flash and cuDNN: output, sums, two that only nested tensors have, lengths of
-/// queries and keys, state of the generator in two parts, debug mask.
-using Fused = std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt,
-                         c10::SymInt, Tensor, Tensor, Tensor>;
-
-Fused flashCuda(const Tensor &query, const Tensor &key, const Tensor &, double,
-                bool, bool, std::optional<double>) {
-  Tensor sums = contiguous({query.size(0), query.size(1), query.size(2)}, query,
-                           at::kFloat);
-  return {at::empty_like(query),
-          sums,
-          Tensor(),
-          Tensor(),
-          query.size(2),
-          key.size(2),
-          contiguous({2}, query, at::kUInt64),
-          contiguous({}, query, at::kUInt64),
-          contiguous({0}, query)};
-}
-
-Three flashCudaBackward(const Tensor &, const Tensor &query, const Tensor &key,
-                        const Tensor &value, const Tensor &, const Tensor &,
-                        const Tensor &, const Tensor &, int64_t, int64_t,
-                        double, bool, const Tensor &, const Tensor &,
-                        std::optional<double>) {
-  return {at::empty_like(query), at::empty_like(key), at::empty_like(value)};
-}
-
-/// Sizes of the output, in the query's order of dims in memory.
-Tensor inOrderOf(const Tensor &query, IntArrayRef sizes) {
-  if (query.sizes() == sizes)
-    return at::empty_like(query);
-  std::array<int64_t, 4> order = {0, 1, 2, 3}, strides;
-  // The fastest first; of equal strides the first dim.
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return std::max<int64_t>(query.stride(a), 1) <
-           std::max<int64_t>(query.stride(b), 1);
-  });
-  int64_t stride = 1;
-  for (int64_t dim : order) {
-    strides[dim] = stride;
-    stride *= sizes[dim];
-  }
-  return at::empty_strided(sizes, strides, query.options());
-}
-
-Fused cudnn(const Tensor &query, const Tensor &key, const Tensor &value,
-            const OptionalTensor &, bool needsSums, double, bool, bool,
-            std::optional<double>) {
-  Tensor output = inOrderOf(
-      query, {query.size(0), query.size(1), query.size(2), value.size(3)});
-  Tensor sums =
-      needsSums ? contiguous({query.size(0), query.size(1), query.size(2), 1},
-                             query, at::kFloat)
-                : Tensor();
-  return {output,
-          sums,
-          Tensor(),
-          Tensor(),
-          query.size(2),
-          key.size(2),
-          contiguous({}, query, at::kLong),
-          contiguous({}, query, at::kLong),
-          Tensor()};
-}
-
-Three cudnnBackward(const Tensor &, const Tensor &query, const Tensor &key,
-                    const Tensor &value, const Tensor &, const Tensor &,
-                    const Tensor &, const Tensor &, const Tensor &,
-                    const Tensor &, const Tensor &, int64_t, int64_t, double,
-                    bool, std::optional<double>) {
-  return {at::empty_like(query), at::empty_like(key), at::empty_like(value)};
-}
-
-/// The kernel writes sums by blocks of 32 queries.
-Four efficient(const Tensor &query, const Tensor &, const Tensor &value,
-               const OptionalTensor &, bool needsSums, double, bool,
-               std::optional<double>) {
-  int64_t length = needsSums ? (query.size(2) + 31) / 32 * 32 : 0;
-  return {byPosition(query, value.size(3)),
-          contiguous({query.size(0), query.size(1), length}, query, at::kFloat),
-          contiguous({}, query, at::kLong), contiguous({}, query, at::kLong)};
-}
-
-Four efficientBackward(const Tensor &, const Tensor &query, const Tensor &key,
-                       const Tensor &value, const Tensor &mask, const Tensor &,
-                       const Tensor &, const Tensor &, const Tensor &, double,
-                       std::array<bool, 4> needed, bool,
-                       std::optional<double>) {
-  Tensor gradient;
-  if (mask.defined() && needed[3]) {
-    std::vector<int64_t> sizes = mask.sizes().vec();
-    int64_t width = sizes.back();
-    sizes.back() = (width + 15) / 16 * 16;
-    gradient = contiguous(sizes, mask).slice(-1, 0, width);
-  }
-  return {byPosition(query, query.size(3)), byPosition(key, key.size(3)),
-          byPosition(value, value.size(3)), gradient};
-}
-
-} // namespace
-
 TORCH_LIBRARY_IMPL(aten, AutogradMeta, m) {
   m.impl("scaled_dot_product_attention", attention);
-}
-
-TORCH_LIBRARY_IMPL(aten, Meta, m) {
-  m.impl("_scaled_dot_product_flash_attention_for_cpu", flash);
-  m.impl("_scaled_dot_product_flash_attention_for_cpu_backward", flashBackward);
-  m.impl("_scaled_dot_product_flash_attention", flashCuda);
-  m.impl("_scaled_dot_product_flash_attention_backward", flashCudaBackward);
-  m.impl("_scaled_dot_product_cudnn_attention", cudnn);
-  m.impl("_scaled_dot_product_cudnn_attention_backward", cudnnBackward);
-  m.impl("_scaled_dot_product_efficient_attention", efficient);
-  m.impl("_scaled_dot_product_efficient_attention_backward", efficientBackward);
 }

@@ -123,7 +123,9 @@ bool hasEfficientHeadDims(const Target &target, const sdp_params &call) {
          dim % alignment == 0 && valueDim % alignment == 0;
 }
 
-bool takesEfficient(const Target &target, const sdp_params &call) {
+} // namespace
+
+bool meta::takesEfficient(const Target &target, const sdp_params &call) {
   static constexpr auto older = std::to_array({at::kHalf, at::kFloat});
   static constexpr auto newer =
       std::to_array({at::kHalf, at::kFloat, at::kBFloat16});
@@ -135,8 +137,6 @@ bool takesEfficient(const Target &target, const sdp_params &call) {
          (target.getMajor() >= 8 ? sdp::check_tensor_dtype(call, newer, false)
                                  : sdp::check_tensor_dtype(call, older, false));
 }
-
-} // namespace
 
 at::SDPBackend meta::chooseAttention(const Target &target,
                                      const sdp_params &call,

@@ -22,6 +22,9 @@ at::SDPBackend chooseAttention(const Target &target,
 /// Whether flash attention takes the call on `target`, a GPU.
 bool takesFlash(const Target &target, const sdp::sdp_params &arguments);
 
+/// Whether efficient attention takes the call on `target`, a GPU.
+bool takesEfficient(const Target &target, const sdp::sdp_params &arguments);
+
 } // namespace fsdp::meta
 
 #endif // FSDP_IR_CAPTURE_META_ATTENTIONCHOICE_H

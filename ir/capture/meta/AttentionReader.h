@@ -18,7 +18,7 @@ namespace fsdp::meta {
 using at::Tensor;
 
 /// Which keys each query sees, where that is one range of keys for each query
-/// and, but for documents, depends on no data.
+/// and, but for documents and padding, depends on no data.
 enum class MaskForm : uint8_t {
   Unknown, ///< depends on data, or is no such
   All,     ///< all
@@ -30,6 +30,11 @@ enum class MaskForm : uint8_t {
   /// Those of its own document, in rows of several one behind the other; where
   /// they begin, data may say.
   Documents,
+  /// All, or those up to itself, but for keys that data hides from all queries
+  /// of a row.
+  Padding,
+  CausalPadding,
+  AddedPadding, ///< either, by a kernel that is not told
 };
 
 struct AttentionBlock;
@@ -67,6 +72,14 @@ struct DocumentReading {
   MaskReading within;
 };
 
+/// Keys that data hides from all queries of a row of the batch alike.
+struct PaddingReading {
+  Tensor seen; ///< [batch or 1, 1, 1, keys], true and false
+  /// What else the mask says: All, or Causal if there are as many queries as
+  /// keys.
+  MaskForm within = MaskForm::Unknown;
+};
+
 /// Knows how the operands of attention were made.
 class AttentionReader {
 public:
@@ -83,6 +96,12 @@ public:
   virtual std::optional<DocumentReading>
   readDocuments(const Tensor &mask, const MaskReading &reading, int64_t batch,
                 int64_t length) = 0;
+
+  /// The same of a mask that hides keys from all queries of a row.
+  virtual std::optional<PaddingReading> readPadding(const Tensor &mask,
+                                                    int64_t batch,
+                                                    int64_t queries,
+                                                    int64_t keys) = 0;
 
   /// Notes what a call became.
   virtual void note(const AttentionCall &call) = 0;

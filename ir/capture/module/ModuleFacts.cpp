@@ -58,6 +58,12 @@ static StringRef nameOf(meta::MaskForm form) {
     return "ranges";
   case meta::MaskForm::Documents:
     return "documents";
+  case meta::MaskForm::Padding:
+    return "padding";
+  case meta::MaskForm::CausalPadding:
+    return "causal padding";
+  case meta::MaskForm::AddedPadding:
+    return "added padding";
   case meta::MaskForm::Unknown:
     return "tensor";
   }

@@ -189,6 +189,13 @@ std::string fsdp::describeMask(llvm::StringRef form) {
           {"ranges", "lets ranges be seen: keys outside are not multiplied"},
           {"documents", "keeps documents of a row apart: others' keys are not "
                         "multiplied"},
+          {"padding", "hides keys that data names: a number for each"},
+          {"causal padding", "is causal, a flag of the kernel, and hides keys "
+                             "that data names: a number for each"},
+          {"added padding",
+           "hides keys that data names: a tensor of numbers "
+           "for each query, for the faster kernel, or the one that "
+           "holds less"},
           {"tensor", "stays a tensor: it depends on data, or is none of the "
                      "forms that are known"},
           {"none", "there is none"},

@@ -518,6 +518,23 @@ const Case kCases[] = {
      "tensor<9xi32>, tensor<9xi32>, tensor<2xui64>, tensor<ui64>) -> "
      "(tensor<12x4x8xbf16>, tensor<12x2x8xbf16>, tensor<12x2x8xbf16>)",
      "1 1 1 1 1 0 w w w w -> 1 1 1"},
+    {"PaddedAttention",
+     "%0:4 = aten._scaled_dot_product_efficient_attention(%a, %b, %c, %d, "
+     "compute_log_sumexp = true, dropout_p = 0.0, is_causal = true) : "
+     "(tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>, "
+     "tensor<2x4x8x8xf32>) -> (tensor<2x4x8x8xf32, #aten.strides<256, 8, 32, "
+     "1>>, tensor<2x4x32xf32>, tensor<i64>, tensor<i64>)",
+     "0 0 0 0 -> 0 0 w w; 1 1 1 1 -> 1 1 w w"},
+    {"PaddedAttentionBackward",
+     "%0:4 = aten._scaled_dot_product_efficient_attention_backward(%a, %b, %c, "
+     "%d, %e, %f, %g, %h, %i, dropout_p = 0.0, grad_input_mask = [true, true, "
+     "true, false], is_causal = true) : (tensor<2x4x8x8xf32>, "
+     "tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>, "
+     "tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>, tensor<2x4x32xf32>, "
+     "tensor<i64>, tensor<i64>) -> (tensor<2x4x8x8xf32, #aten.strides<256, 8, "
+     "32, 1>>, tensor<2x4x8x8xf32, #aten.strides<256, 8, 32, 1>>, "
+     "tensor<2x4x8x8xf32, #aten.strides<256, 8, 32, 1>>, none)",
+     "0 0 0 0 0 0 0 w w -> 0 0 0 w; 1 1 1 1 1 1 1 w w -> 1 1 1 w"},
     {"AttentionDropout",
      "%0:2 = aten._scaled_dot_product_flash_attention_for_cpu(%a, %b, %c, "
      "dropout_p = 0.5) : (tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, "

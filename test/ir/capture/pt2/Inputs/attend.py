@@ -208,6 +208,51 @@ def attend_told():
     return Attend().to(torch.bfloat16), {"x": torch.randn(2, 64, 16, dtype=torch.bfloat16), "position": position}
 
 
+def attend_padded(dtype=torch.float32, length=64, size=16, heads=2):
+    """Keys that an input hides: some behind, in front, in the middle, all; alone, under a causal mask as transformers writes it, in a window, from
+    queries. Keys have fewer heads."""
+
+    class Attend(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q, self.k = nn.Linear(16, 4 * size), nn.Linear(16, heads * size)
+
+        def forward(self, x, ones):
+            b, n, _ = x.shape
+            q = self.q(x).unflatten(-1, (4, size)).transpose(1, 2)
+            k = self.k(x).unflatten(-1, (heads, size)).transpose(1, 2)
+            k = k[:, :, None].expand(-1, -1, 4 // heads, -1, -1).reshape(q.shape)
+            at = torch.arange(n)
+            row, key = at[None, None, :, None], at[None, None, None, :]
+            seen = ones.bool()[torch.arange(b)[:, None, None, None], key]
+            causal = key <= row
+            masks = ((causal & seen).expand(b, -1, n, n), (row >= 0) & seen, causal & (key > row - 8) & seen, causal & ones.bool()[:, None, :, None])
+            return sum(F.scaled_dot_product_attention(q * (i + 2), k, k, attn_mask=mask).square().mean() for i, mask in enumerate(masks))
+
+    ones = torch.ones(4, length, dtype=torch.long)
+    ones[0, length // 2:], ones[1, :length // 3], ones[2, 3:9], ones[3] = 0, 0, 0, 0
+    return Attend().to(dtype), {"x": torch.randn(4, length, 16, dtype=dtype), "ones": ones}
+
+
+def attend_padded_half():
+    return attend_padded(torch.float16)
+
+
+def attend_padded_odd():
+    """Rows of masks that do not begin where kernels want them to."""
+    return attend_padded(torch.bfloat16, 45)
+
+
+def attend_padded_tiles():
+    """Of a length that cuDNN takes under masks."""
+    return attend_padded(torch.bfloat16, 128)
+
+
+def attend_padded_long():
+    """A mask is larger than what backward holds of heads that are not shared."""
+    return attend_padded(torch.bfloat16, 384, 8, 4)
+
+
 def attend_repeated():
     """Fewer heads of keys than of queries: repeated as models do it, in the other order, and left to broadcasting."""
 
