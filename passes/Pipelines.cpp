@@ -134,6 +134,7 @@ static void addPlanPasses(OpPassManager &manager,
   manager.addPass(createLowerEncodings());
   manager.addPass(createCopyBuckets());
   manager.addPass(createLowerWindows());
+  manager.addPass(createLowerDocuments());
   manager.addPass(createLowerContext());
   manager.addPass(createLowerRing());
   manager.addPass(createLowerLookups());

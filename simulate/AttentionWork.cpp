@@ -95,6 +95,7 @@ double countWindow(double length, std::optional<double> left,
 std::optional<Pairs> countTold(const plan::ProgramT &program,
                                const plan::CallT &call,
                                const plan::ValueT &query,
+                               const plan::ValueT &key,
                                const plan::ValueT &item, bool isBackward) {
   // (query, key, value, cum_seq_q, cum_seq_k, max_q, max_k, dropout_p,
   // is_causal, return_debug_mask, scale, left, right, …), backward
@@ -115,16 +116,18 @@ std::optional<Pairs> countTold(const plan::ProgramT &program,
   double heads = sizeOf(query, isApart ? 1 : 2),
          width = sizeOf(query, isApart ? 2 : 3);
   double rows = isApart ? 1 : sizeOf(query, 0);
-  double length = sizeOf(query, isApart ? 0 : 1);
+  double length = sizeOf(query, isApart ? 0 : 1), share = 1;
   const plan::ArgT &begins = *call.args[bounds];
   if (isApart && begins.kind == ArgKind::tensor && begins.values[0] != -1) {
     double room = sizeOf(*program.values[size_t(begins.values[0])], 0) - 1;
     rows = std::max(room / 2, 1.0);
-    length = std::max(length / rows, 1.0);
+    // Of keys; a rank may have parts of the queries.
+    share = length / sizeOf(key, 0);
+    length = std::max(sizeOf(key, 0) / rows, 1.0);
   }
   double seen = isCausal ? length * length / 2
                          : countWindow(length, reach(left), reach(left + 1));
-  return Pairs{rows * heads * seen, width + double(item.shape.back())};
+  return Pairs{rows * heads * seen * share, width + double(item.shape.back())};
 }
 
 } // namespace
@@ -141,7 +144,7 @@ fsdp::estimateAttention(const plan::ProgramT &program, const plan::CallT &call,
   std::optional<Pairs> pairs;
   if (name.starts_with("_flash_attention_")) {
     if (query.shape.size() >= 3)
-      pairs = countTold(program, call, query, item, isBackward);
+      pairs = countTold(program, call, query, key, item, isBackward);
   } else if (query.shape.size() == 4 && key.shape.size() == 4) {
     pairs = countScaled(query, key, item, call, name, isBackward);
   }

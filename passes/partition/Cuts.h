@@ -81,6 +81,12 @@ bool isCausalAttention(mlir::Operation *op);
 /// the other.
 std::optional<int64_t> findWindow(const WholeOp &op);
 
+/// Where queries of attention of documents, whose beginnings a kernel is told,
+/// lie that ranks have parts of: a place of all its rows. Nothing for others,
+/// and if queries see later keys, but not all of their document's: then no call
+/// of some of them says which.
+std::optional<Place> findDocumentsPlace(const WholeOp &op);
+
 /// The dim of attention's operands along which positions lie.
 int64_t getTokensDim(const WholeOp &op);
 

@@ -126,6 +126,23 @@ std::optional<int64_t> fsdp::findWindow(const WholeOp &op) {
   return left;
 }
 
+std::optional<Place> fsdp::findDocumentsPlace(const WholeOp &op) {
+  if (!isTold(op))
+    return std::nullopt;
+  SmallVector<StringRef> names = op.getOperandNames();
+  if (!llvm::is_contained(names, "cum_seq_q"))
+    return std::nullopt;
+  std::optional<int64_t> left = op.getInt("window_size_left"),
+                         right = op.getInt("window_size_right"),
+                         length = op.getInt("max_k");
+  bool isWindow = left.value_or(-1) >= 0 || right.value_or(-1) >= 0;
+  RankedTensorType key = op.operands[llvm::find(names, "key") - names.begin()];
+  if ((isWindow && (left.value_or(-1) < 0 || right != 0)) || !length ||
+      *length < 1 || key.getDimSize(0) % *length != 0)
+    return std::nullopt;
+  return Place(0, key.getDimSize(0) / *length);
+}
+
 int64_t fsdp::getTokensDim(const WholeOp &op) { return isTold(op) ? 1 : 2; }
 
 bool fsdp::isRing(const WholeOp &op, const Cut &cut) {
@@ -218,6 +235,33 @@ static void addWindows(const WholeOp &op, const Pieces &pieces,
     add(true);
 }
 
+/// Queries of documents are parts, keys are all there; `fsdp-lower-documents`
+/// knows which a rank's queries see.
+static void addDocuments(const WholeOp &op, const Pieces &pieces,
+                         std::vector<Cut> &cuts) {
+  std::optional<Place> place = findDocumentsPlace(op);
+  // A call of one query takes heads for queries (flash_api.cpp,
+  // seqlenq_ngroups_swapped).
+  int64_t number = pieces.ranks * (pieces.balanced ? 2 : 1);
+  if (!pieces.isContext || !place || *op.getInt("max_k") < 2 * number)
+    return;
+  bool isBackward = op.getName().ends_with("_backward");
+  Place ofSums(1, place->blocks);
+  Cut cut = cuts::whole(op);
+  for (auto [i, name] : llvm::enumerate(op.getOperandNames())) {
+    if (isOfHeads(name) && name != "key" && name != "value")
+      cut.operands[i] = *place;
+    else if (name == "logsumexp")
+      cut.operands[i] = ofSums;
+  }
+  cut.results[0] = *place;
+  if (isBackward)
+    cut.results[1] = cut.results[2] = kPartialPlace;
+  else
+    cut.results[1] = ofSums;
+  cuts.push_back(cut);
+}
+
 void cuts::addToldAttention(const WholeOp &op, const Pieces &pieces,
                             std::vector<Cut> &cuts) {
   if (dropsOut(op))
@@ -245,4 +289,5 @@ void cuts::addToldAttention(const WholeOp &op, const Pieces &pieces,
     add(0, 0);
   add(rank - 2, rank == 4 ? 1 : 0);
   addWindows(op, pieces, cuts);
+  addDocuments(op, pieces, cuts);
 }

@@ -79,7 +79,8 @@ DictionaryAttr fsdp::localizeStatics(const WholeOp &op, const Cut &cut,
     statics.set("size", divideEntry(op, "size", result, ranks));
   } else if ((result == 2 && name.contains("scaled_dot_product") &&
               op.getInt("max_q")) ||
-             (result == 1 && findWindow(op))) {
+             (result == 1 && findWindow(op)) ||
+             findDocumentsPlace(op) == cut.results.front()) {
     statics.set("max_q",
                 builder.getI64IntegerAttr(*op.getInt("max_q") / ranks));
     if (isRing(op, cut))

@@ -247,8 +247,9 @@ private:
     if (isRing(whole, cut))
       part->setAttr(kRingAttr, axis.toAttr(getTokensDim(whole)));
     else if (axis.isContext() &&
-             cut.results.front() == Place(getTokensDim(whole)) &&
-             (isCausalAttention(&op) || findWindow(whole)))
+             ((cut.results.front() == Place(getTokensDim(whole)) &&
+               (isCausalAttention(&op) || findWindow(whole))) ||
+              findDocumentsPlace(whole) == cut.results.front()))
       part->setAttr(kQueriesAttr, axis.toAttr(cut.results.front()));
     if (isLookupOfRows(&op, cut)) {
       part->setAttr(kRowsAttr, axis.toAttr(0));

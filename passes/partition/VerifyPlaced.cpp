@@ -219,11 +219,11 @@ private:
                         : op.emitOpError("expects no ")
                               << kRingAttr
                               << ", since ranks have its keys whole";
-      if (Attribute expected = findWindow(whole) && axis.isContext() &&
-                                       !isRing(whole, cut) &&
-                                       found.front() == Place(1)
-                                   ? axis.toAttr(1)
-                                   : PlacedAttr();
+      bool hasQueries = axis.isContext() && !isRing(whole, cut) &&
+                        ((findWindow(whole) && found.front() == Place(1)) ||
+                         findDocumentsPlace(whole) == found.front());
+      if (Attribute expected =
+              hasQueries ? axis.toAttr(found.front()) : PlacedAttr();
           expected && op.getAttr(kQueriesAttr) != expected)
         return op.emitOpError("expects ")
                << kQueriesAttr << " = " << expected

@@ -145,6 +145,39 @@ def LowerWindows : Fsdp_ModulePass<"fsdp-lower-windows"> {
   }];
 }
 
+def LowerDocuments : Fsdp_ModulePass<"fsdp-lower-documents"> {
+  let summary = "compute documents of ranks that have parts of a sequence";
+  let description = [{
+    With `fsdp.queries` attention of documents that lie one behind the other
+    (`aten._flash_attention_forward` with `cum_seq_q`) has the queries of one piece of each row,
+    or of two (`#fsdp.parts` with `balanced`), and all keys and values. It becomes one
+    call for each piece, which is told other beginnings: of each document the queries
+    in the piece, perhaps none, and its keys; where queries see no later keys, the
+    document that the piece ends in is cut there. Where sequences begin is computed
+    once for all layers. Gradients of keys and values are a rank's summands.
+
+    Input, of rank r of 2, 2 rows of 8 positions:
+
+    ```mlir
+    %o:5 = aten._flash_attention_forward(%q, %k, %v, %b, %b, max_q = 4, max_k = 8, …, is_causal = true, …)
+        {fsdp.queries = #fsdp.placed<shard in <blocks = 2> over #cp>}
+        : (tensor<8x4x8xbf16>, tensor<16x2x8xbf16>, tensor<16x2x8xbf16>, tensor<9xi32>, tensor<9xi32>) -> …
+    ```
+
+    Output:
+
+    ```mlir
+    %e = fsdp.select_rows %ends dim 0 from [0, 1] over #cp : tensor<2x2xi32> -> tensor<1x2xi32>
+    …
+    %kb, %i = aten.sort(%all) : (tensor<11xi32>) -> (tensor<11xi32>, tensor<11xi64>)
+    …
+    %o:5 = aten._flash_attention_forward(%q, %k, %v, %qb, %kb, max_q = 4, max_k = 8, …) : …
+    ```
+
+    Needs: a scheduled program. Leaves: no documents with `fsdp.queries`.
+  }];
+}
+
 def LowerRing : Fsdp_ModulePass<"fsdp-lower-ring"> {
   let summary = "pass keys and values from rank to rank";
   let description = [{

@@ -19,8 +19,11 @@ def Float8Linears : Fsdp_ModulePass<"fsdp-float8-linears"> {
     are cast to e4m3, gradients to e5m2; products are `aten._scaled_mm`, with results of
     the type that they had. Backward reads what forward cast. With `rowwise` the numbers
     that a product sums up have a scale, rounded down to a power of two; all are e4m3, and
-    the product is one in f32 of what was cast, times both scales. A bias is added in its
-    own type.
+    the product is one in f32 of what was cast, times both scales. With `mxfp8` each 32
+    neighbours of these have one, and the product is of what was cast times its scales;
+    sizes that are summed are multiples of 32. GPUs' products take scales of rows, and
+    from sm_100 on those of blocks, as e8m0 and in tiles of 128 rows by four blocks. A
+    bias is added in its own type.
 
     With `all_gather` it is the parameter itself that is cast, also where mixed precision
     computes with it in another type.

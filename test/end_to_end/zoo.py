@@ -383,6 +383,7 @@ class Forms(nn.Module):
             of, length = (x == 5).cumsum(-1), x.shape[1] // 3 + x[:, :1]
             seen["documents"] = causal & (of[:, None, :, None] == of[:, None, None, :])
             seen["padded right"] = (at < length)[:, None, None]
+            seen["padded causal"] = causal & ((at < length) | (at == 0))[:, None, None]
             seen["padded left"] = causal & (at >= length)[:, None, None] | (at[None, :] == at[:, None])
         h = self.embed(x)
         for name, layer in zip(self.names, self.layers):
@@ -391,7 +392,7 @@ class Forms(nn.Module):
 
 
 # What depends on data: documents packed into rows, padding.
-DATA_FORMS = ("documents", "padded right", "padded left")
+DATA_FORMS = ("documents", "padded right", "padded causal", "padded left")
 
 
 def forms(length=256, names=FORMS):

@@ -8,6 +8,7 @@
 #include "ir/capture/attention/SharedHeads.h"
 #include "ir/capture/meta/BlockAttention.h"
 #include "ir/capture/meta/Plainly.h"
+#include "ir/capture/meta/TargetScope.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/TensorOperators.h>
@@ -56,7 +57,10 @@ MaskReading Reader::read(const at::Tensor &mask, int64_t queries,
 std::optional<meta::DocumentReading>
 Reader::readDocuments(const at::Tensor &mask, const MaskReading &reading,
                       int64_t batch, int64_t length) {
-  if (mask.requires_grad() || request.cutsSequences)
+  // Ranks that have parts of sequences have kernels for these on GPUs alone.
+  bool isTold = !request.cutsSequences ||
+                meta::getTarget().device == Target::Device::Cuda;
+  if (mask.requires_grad() || !isTold)
     return std::nullopt;
   capture::ValueId value = capture.getRecorder().lookup(mask);
   auto [it, isNew] = documents.try_emplace({value, batch, length});
@@ -76,6 +80,12 @@ Reader::makeDocuments(capture::ValueId mask, const MaskReading &reading,
       fixed = findFixedDocuments(reading);
     else
       found = findDocuments(capture.getGraph(), values, mask, batch, length);
+    // Of parts of sequences no query may see keys of its document that are
+    // behind it, but not all.
+    if (found && request.cutsSequences &&
+        found->within.form == MaskForm::Window &&
+        !isWindowInFront(found->within))
+      found.reset();
   }
   if (fixed)
     return meta::DocumentReading{

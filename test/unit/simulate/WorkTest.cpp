@@ -250,6 +250,9 @@ TEST(Work, countsWhatToldAttentionSees) {
       told(calls, {1024, 8, 64}, {1024, 2, 64}, 9, true, {}, {}, true);
   EXPECT_EQ(backward.flops, 2.5 * documents.flops);
   EXPECT_TRUE(backward.isBackward);
+  // A rank's quarter of the queries.
+  Work part = told(calls, {256, 8, 64}, {1024, 2, 64}, 9, true, {}, {});
+  EXPECT_EQ(part.flops, documents.flops / 4);
   // Of 8 positions those up to 2 to the left: 1 + 2 + 6 * 3.
   Work window = told(calls, {2, 8, 4, 16}, {2, 8, 4, 16}, {}, false, 2, 0);
   EXPECT_EQ(window.flops, 2 * 2.0 * (2 * 4) * 21 * 16);

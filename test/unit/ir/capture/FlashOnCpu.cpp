@@ -38,9 +38,11 @@ struct Attended {
 
 Attended weigh(const Tensor &query, const Tensor &key, const Told &told) {
   Tensor scores = at::matmul(query, key.transpose(1, 2)) * told.scale;
-  Tensor q = at::arange(query.size(1)).unsqueeze(1);
+  // The last query and the last key are at one place (flash_api.cpp).
+  int64_t shift = key.size(1) - query.size(1);
+  Tensor q = at::arange(query.size(1)).unsqueeze(1) + shift;
   Tensor k = at::arange(key.size(1));
-  Tensor isSeen = (q + k).ge(0);
+  Tensor isSeen = q.eq(q) & k.eq(k);
   // flash_api.cpp: a negative reach is none.
   if (told.isCausal || (told.right && *told.right >= 0))
     isSeen = isSeen & (k <= q + (told.isCausal ? 0 : *told.right));
@@ -150,8 +152,12 @@ backward(const Tensor &gradient, const Tensor &query, const Tensor &key,
                       toKeys = partsOf(ofKey, boundsOfKeys),
                       toValues = partsOf(ofValue, boundsOfKeys);
   for (size_t i = 0; i < queries.size(); ++i) {
-    if (queries[i].size(0) == 0)
+    if (queries[i].size(0) == 0) {
+      // flash_bwd_kernel.h, where there is no block of queries.
+      toKeys[i].zero_();
+      toValues[i].zero_();
       continue;
+    }
     int64_t heads = queries[i].size(1);
     Tensor q = byHead(queries[i], heads), k = byHead(keys[i], heads),
            v = byHead(values[i], heads), g = byHead(gradients[i], heads);

@@ -208,6 +208,27 @@ def attend_told():
     return Attend().to(torch.bfloat16), {"x": torch.randn(2, 64, 16, dtype=torch.bfloat16), "position": position}
 
 
+def attend_packed():
+    """Documents of tokens, as one mask and within a window, and a window in which queries see keys behind them."""
+
+    class Attend(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.q, self.k = nn.Embedding(32, 16), nn.Linear(16, 64), nn.Linear(16, 32)
+
+        def forward(self, ids, position):
+            x, at = self.embed(ids), torch.arange(ids.shape[1])
+            q, k = (f(x).unflatten(-1, (-1, 16)).transpose(1, 2) for f in (self.q, self.k))
+            number = (position == 0).cumsum(-1)
+            same = (number[:, None, :, None] == number[:, None, None, :])
+            causal, near = at[None, :] <= at[:, None], at[None, :] > at[:, None] - 8
+            masks = (same & causal, same, same & causal & near, same & near & (at[None, :] < at[:, None] + 3))
+            return sum(F.scaled_dot_product_attention(q * (i + 2), k, k, attn_mask=mask, enable_gqa=True).square().mean() for i, mask in enumerate(masks))
+
+    position = torch.stack([torch.arange(64) % 17, torch.cat([torch.arange(1), torch.arange(40), torch.arange(23)])])
+    return Attend().to(torch.bfloat16), {"ids": torch.randint(0, 32, (2, 64)), "position": position}
+
+
 def attend_padded(dtype=torch.float32, length=64, size=16, heads=2):
     """Keys that an input hides: some behind, in front, in the middle, all; alone, under a causal mask as transformers writes it, in a window, from
     queries. Keys have fewer heads."""
