@@ -53,8 +53,8 @@ def WidenProducts : Fsdp_ModulePass<"fsdp-widen-products"> {
   let description = [{
     With `kernels = true` of `#fsdp.step`, on devices whose products of bf16 and f16 may
     be written in f32: a product that one cast to f32 alone reads, perhaps through views,
-    is written in f32 (`aten.mm.dtype`, `aten.bmm.dtype`), and there is no cast, if what
-    the cast gives is a gradient on its way to a reduction of gradients or to a running
+    is written in f32 (`aten.mm.dtype`, `aten.bmm.dtype`; `aten._scaled_mm` whose scales
+    are of whole tensors), and there is no cast, if what the cast gives is a gradient on its way to a reduction of gradients or to a running
     sum. Numbers are those without the rounding in between.
 
     Casts that kernels of several operators make stay theirs: these read gradients in

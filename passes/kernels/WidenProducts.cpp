@@ -30,11 +30,29 @@ namespace fsdp {
 static constexpr std::pair<StringLiteral, StringLiteral> kProducts[] = {
     {"aten.bmm", "aten.bmm.dtype"}, {"aten.mm", "aten.mm.dtype"}};
 
+static constexpr StringLiteral kScaledProduct = "aten._scaled_mm";
+
 static StringRef findWideName(Operation *op) {
   for (auto [name, wide] : kProducts)
     if (getName(op) == name)
       return wide;
-  return {};
+  // With scales of rows or blocks results are bf16 (LibTorch's ScaledBlas.cpp).
+  auto isNumber = [](Value scale) { return getTensor(scale).getRank() == 0; };
+  bool isScaled = getName(op) == kScaledProduct && op->getNumOperands() == 4 &&
+                  llvm::all_of(op->getOperands().drop_front(2), isNumber);
+  return isScaled ? StringRef(kScaledProduct) : StringRef();
+}
+
+/// Of products in eight bits the others are kept.
+static SmallVector<NamedAttribute> getWideArguments(Operation *op,
+                                                    Builder &builder) {
+  SmallVector<NamedAttribute> arguments{
+      builder.getNamedAttr("out_dtype", TypeAttr::get(builder.getF32Type()))};
+  constexpr StringLiteral fast = "use_fast_accum";
+  if (getName(op) == kScaledProduct)
+    if (Attribute told = aten::getStaticArgument(op, fast))
+      arguments.push_back(builder.getNamedAttr(fast, told));
+  return arguments;
 }
 
 namespace {
@@ -146,10 +164,9 @@ static Operation *widenProduct(const WideGradient &found) {
   SmallVector<aten::TensorArgument> factors;
   for (Value factor : product->getOperands())
     factors.push_back(factor);
-  Value value =
-      ops.make(findWideName(product), factors,
-               ops.get().getNamedAttr("out_dtype", TypeAttr::get(f32)),
-               cast<RankedTensorType>(widen(product->getResult(0))));
+  Value value = ops.make(findWideName(product), factors,
+                         getWideArguments(product, ops.get()),
+                         cast<RankedTensorType>(widen(product->getResult(0))));
   Operation *wide = value.getDefiningOp();
   for (Operation *step : found.steps) {
     if (isWideningCast(step))

@@ -6,6 +6,7 @@
 // its beginning.
 
 // REMARK-COUNT-8: remark: [Passed] Widened | Category:kernels | Function=train/step | Reason="kernels: on", Remark="the product writes its gradient in float32, in which it is reduced: {{.+}} before the cast are in no memory"
+// REMARK: Function=train/eights
 // REMARK-NOT: Widened
 
 #shard = #fsdp.group<"shard", 2>
@@ -165,5 +166,27 @@ module attributes {fsdp.device = "cuda:sm_90", fsdp.mesh = #fsdp.mesh<shard = 2>
     %f = fsdp.start reduce_scatter avg "a"(%a, %b) dims [0, 0] over #shard on reduce : tensor<8x64xf32>, tensor<8x64xf32> -> !fsdp.future<tensor<4x64xf32>, tensor<4x64xf32>>
     %ra, %rb = fsdp.wait %f : !fsdp.future<tensor<4x64xf32>, tensor<4x64xf32>> -> tensor<4x64xf32>, tensor<4x64xf32>
     return %ra, %rb, %c : tensor<4x64xf32>, tensor<4x64xf32>, tensor<f32>
+  }
+}
+
+// -----
+
+// Products in eight bits whose scales are numbers; by rows they give bf16 alone.
+
+#shard = #fsdp.group<"shard", 2>
+module attributes {fsdp.device = "cuda:sm_90", fsdp.mesh = #fsdp.mesh<shard = 2>, fsdp.step = #fsdp.step<kernels = true>} {
+  // CHECK-LABEL: @"train/eights"
+  // CHECK-NEXT:  %[[WIDE:.*]] = aten._scaled_mm(%arg0, %arg1, %arg2, %arg2, out_dtype = f32) : {{.*}} -> tensor<16x16xf32>
+  // CHECK-NEXT:  %[[ROWS:.*]] = aten._scaled_mm(%arg0, %arg1, %arg3, %arg4, out_dtype = bf16)
+  // CHECK-NEXT:  %[[CAST:.*]] = aten._to_copy(%[[ROWS]], dtype = f32)
+  // CHECK-NEXT:  fsdp.start reduce_scatter avg "a"(%[[WIDE]], %[[CAST]])
+  func.func @"train/eights"(%y: tensor<16x16xf8E5M2> {fsdp.input = "y"}, %x: tensor<16x16xf8E4M3FN, #aten.strides<1, 16>> {fsdp.input = "x"}, %s: tensor<f32> {fsdp.input = "s"}, %r: tensor<16x1xf32> {fsdp.input = "r"}, %c: tensor<1x16xf32> {fsdp.input = "c"}) -> (tensor<8x16xf32> {fsdp.output = "a"}, tensor<8x16xf32> {fsdp.output = "b"}) {
+    %g = aten._scaled_mm(%y, %x, %s, %s, out_dtype = bf16) : (tensor<16x16xf8E5M2>, tensor<16x16xf8E4M3FN, #aten.strides<1, 16>>, tensor<f32>, tensor<f32>) -> tensor<16x16xbf16>
+    %a = aten._to_copy(%g, dtype = f32) : (tensor<16x16xbf16>) -> tensor<16x16xf32>
+    %h = aten._scaled_mm(%y, %x, %r, %c, out_dtype = bf16) : (tensor<16x16xf8E5M2>, tensor<16x16xf8E4M3FN, #aten.strides<1, 16>>, tensor<16x1xf32>, tensor<1x16xf32>) -> tensor<16x16xbf16>
+    %b = aten._to_copy(%h, dtype = f32) : (tensor<16x16xbf16>) -> tensor<16x16xf32>
+    %f = fsdp.start reduce_scatter avg "a"(%a, %b) dims [0, 0] over #shard on reduce : tensor<16x16xf32>, tensor<16x16xf32> -> !fsdp.future<tensor<8x16xf32>, tensor<8x16xf32>>
+    %ra, %rb = fsdp.wait %f : !fsdp.future<tensor<8x16xf32>, tensor<8x16xf32>> -> tensor<8x16xf32>, tensor<8x16xf32>
+    return %ra, %rb : tensor<8x16xf32>, tensor<8x16xf32>
   }
 }
