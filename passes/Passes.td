@@ -7,6 +7,7 @@
 include "passes/kernels/Passes.td"
 include "passes/memory/Passes.td"
 include "passes/partition/Passes.td"
+include "passes/plan/Context.td"
 include "passes/plan/Passes.td"
 include "passes/schedule/Passes.td"
 include "passes/shard/Buckets.td"
