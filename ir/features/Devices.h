@@ -43,6 +43,7 @@ inline constexpr int kKernelCapability = 80;
 
 /// GPUs of this one and newer ones multiply numbers of eight bits.
 inline constexpr int kFloat8Capability = 89;
+inline constexpr int kScaledBlockCapability = 100;
 
 std::span<const Device> getDevices();
 /// By what a module or an artifact was made for: "cuda:sm_90".

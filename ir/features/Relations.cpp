@@ -111,6 +111,8 @@ const std::vector<Relation> kRelations = {
     // What nobody has built, or shown.
     without(Float8, GpuBeforeFloat8,
             ", which multiplies no numbers of eight bits"),
+    without(ScaledBlocks, GpuBeforeScaledBlocks,
+            ", whose products know no scales of blocks"),
     unsupported({Float8Gathers, OffloadParams},
                 "'float8' with {0} is not supported with {1}; leave one of "
                 "them out"),

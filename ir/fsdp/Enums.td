@@ -200,7 +200,8 @@ def Fsdp_RecomputePolicy
 def Fsdp_Float8Recipe : Fsdp_Enum<"Float8Recipe", "what numbers of eight bits "
                                   "share a scale", [
   I32EnumAttrCase<"Tensorwise", 0, "tensorwise">, // all of a tensor
-  I32EnumAttrCase<"Rowwise", 1, "rowwise">        // those that are summed up
+  I32EnumAttrCase<"Rowwise", 1, "rowwise">,       // those that are summed up
+  I32EnumAttrCase<"Mxfp8", 2, "mxfp8">            // 32 neighbours of these
 ]>;
 
 def Fsdp_GradientSync

@@ -198,7 +198,7 @@ def Fsdp_Float8 : Fsdp_Setting<"Float8", "float8"> {
   let summary = "which linear layers multiply numbers of eight bits";
   let description = [{
     Those whose paths, or those of modules around them, match `modules`; absent: none.
-    `recipe` says what shares a scale, a tensor or a row of it. With `all_gather`
+    `recipe` says what shares a scale, a tensor, a row of it or a block of a row. With `all_gather`
     parameters are cast on their shards, and their bytes are gathered. Sizes of a layer's
     weight are multiples of 16, unless it is to `pad` them. Read by
     `fsdp-float8-linears` and `fsdp-float8-gathers`.

@@ -15,6 +15,7 @@
 #include "passes/analysis/Targets.h"
 #include "passes/analysis/TensorOps.h"
 #include "passes/shard/Float8Layers.h"
+#include "passes/shard/Float8Products.h"
 #include "passes/shard/LowPrecision.h"
 #include "support/Pattern.h"
 
@@ -34,8 +35,6 @@ namespace fsdp {
 
 namespace {
 
-/// A zero has a scale as well (torchao's EPS).
-constexpr double kLeastMaximum = 1e-12;
 /// What GPUs' products want sizes to be multiples of.
 constexpr int64_t kSizeMultiple = 16;
 
@@ -55,22 +54,11 @@ Value getRight(const LayerProduct &product) {
   return product.op->getOperand(product.op->getNumOperands() - 1);
 }
 
-/// A tensor in eight bits, and what it is to be multiplied by.
-struct Float8Value {
-  Value data;
-  Value inverse; ///< a number, or one for each row or column
-};
-
 /// Rewrites the products of one program.
 class Float8Rewriter {
 public:
-  Float8Rewriter(func::FuncOp func, Float8Attr told, bool readsInOrder)
-      : func(func), told(told),
-        byRow(told.getRecipe() == Float8Recipe::Rowwise),
-        readsInOrder(readsInOrder),
-        e4m3(Float8E4M3FNType::get(func.getContext())),
-        e5m2(Float8E5M2Type::get(func.getContext())),
-        f32(Float32Type::get(func.getContext())) {}
+  Float8Rewriter(Float8Attr told, bool readsInOrder)
+      : told(told), products(told.getRecipe(), readsInOrder, madeCasts) {}
 
   /// Before products of any layer are rewritten.
   void note(const LinearLayer &layer) {
@@ -96,12 +84,12 @@ public:
     };
     StringRef otherRight =
         product.kind == LinearProduct::WeightGradient ? "input" : "weight";
-    Float8Value a = quantize(ops, left, /*summed=*/1, isLeftGradient,
-                             name(isLeftGradient, "input"));
-    Float8Value b = quantize(ops, right, /*summed=*/0, isRightGradient,
-                             name(isRightGradient, otherRight));
-    Value result =
-        multiply(ops, a, b, getTensor(product.op->getResult(0)), isForward);
+    Float8Value a = products.quantize(ops, left, /*summed=*/1, isLeftGradient,
+                                      name(isLeftGradient, "input"));
+    Float8Value b = products.quantize(ops, right, /*summed=*/0, isRightGradient,
+                                      name(isRightGradient, otherRight));
+    Value result = products.multiply(
+        ops, a, b, getTensor(product.op->getResult(0)), isForward);
     if (isForward && count == 3)
       result = ops.make("aten.add.Tensor", {result, product.op->getOperand(0)},
                         {}, getTensor(product.op->getResult(0)));
@@ -138,118 +126,10 @@ private:
     return inputs.contains({layer.path, base});
   }
 
-  /// `value` in eight bits, and its scale; what sums over dim `summed` of it
-  /// has one of its own if scales are by row.
-  Float8Value quantize(TensorOps &ops, Matrix value, int64_t summed,
-                       bool isGradient, StringRef name) {
-    Type element = isGradient && !byRow ? Type(e5m2) : Type(e4m3);
-    int64_t dim = value.isTransposed ? 1 - summed : summed;
-    Float8Value &made = casts[{value.base, element, byRow ? dim : -1}];
-    if (!made.data)
-      made = cast(ops, value.base, element, dim, name);
-    // The base is in row-major order.
-    bool isInOrder = value.isTransposed == (summed == 0);
-    Value data = made.data;
-    if (readsInOrder && !isInOrder)
-      data =
-          value.isTransposed ? turn(ops, data) : ops.transpose(turn(ops, data));
-    else if (value.isTransposed)
-      data = ops.transpose(data);
-    return {data, byRow && value.isTransposed ? ops.transpose(made.inverse)
-                                              : made.inverse};
-  }
-
-  /// A copy of the transpose, in row-major order, once.
-  Value turn(TensorOps &ops, Value data) {
-    Value &made = turned[data];
-    if (!made)
-      made = ops.copy(ops.transpose(data));
-    return made;
-  }
-
-  /// What `value` is a reshape of, both in row-major order.
-  static Value getOrigin(Value value) {
-    while (Operation *op = value.getDefiningOp()) {
-      StringRef made = op->getName().getStringRef();
-      if ((made != "aten.view" && made != "aten._unsafe_view") ||
-          !aten::isContiguous(getTensor(op->getOperand(0))))
-        break;
-      value = op->getOperand(0);
-    }
-    return value;
-  }
-
-  Float8Value cast(TensorOps &ops, Value source, Type element, int64_t dim,
-                   StringRef name) {
-    source = ops.copy(source);
-    ArrayRef<int64_t> shape = getTensor(source).getShape();
-    // Where ranks have parts of a sequence, which rows of all are no part of,
-    // what travels for these is cast already.
-    if (!byRow)
-      source = getOrigin(source);
-    RankedTensorType type = getTensor(source);
-    madeCasts.add(name, type.getElementType(), element);
-    SmallVector<int64_t> scales;
-    if (byRow) {
-      scales.assign(type.getShape());
-      scales[dim] = 1;
-    }
-    OpBuilder &at = ops.get();
-    auto numbers = RankedTensorType::get(scales, f32);
-    Value amax =
-        AmaxOp::create(at, ops.getLoc(), numbers, source,
-                       byRow ? at.getI64IntegerAttr(dim) : IntegerAttr());
-    // By row as torchao's round_scales_to_power_of_2.
-    Value scale = ScaleOp::create(
-        at, ops.getLoc(), numbers, amax, TypeAttr::get(element),
-        at.getF64FloatAttr(kLeastMaximum), byRow ? at.getUnitAttr() : nullptr);
-    Value inverse = ops.make("aten.reciprocal", {scale}, {}, numbers);
-    Value code = EncodeOp::create(
-        at, ops.getLoc(), RankedTensorType::get(type.getShape(), element),
-        source, scale);
-    return {ops.view(code, shape), inverse};
-  }
-
-  /// Forward's results may be summed faster, with fewer digits between, as
-  /// torchao's gemm_config_output says.
-  Value multiply(TensorOps &ops, Float8Value a, Float8Value b,
-                 RankedTensorType type, bool isForward) {
-    auto plain = RankedTensorType::get(type.getShape(), type.getElementType());
-    if (!byRow || readsInOrder) {
-      Builder &builder = ops.get();
-      SmallVector<NamedAttribute> arguments{builder.getNamedAttr(
-          "out_dtype", TypeAttr::get(type.getElementType()))};
-      if (readsInOrder && isForward)
-        arguments.push_back(
-            builder.getNamedAttr("use_fast_accum", builder.getBoolAttr(true)));
-      return ops.make("aten._scaled_mm", {a.data, b.data, a.inverse, b.inverse},
-                      arguments, plain);
-    }
-    auto wide = RankedTensorType::get(type.getShape(), f32);
-    Value product =
-        ops.make("aten.mm", {widen(ops, a.data), widen(ops, b.data)}, {}, wide);
-    for (Value inverse : {a.inverse, b.inverse})
-      product = ops.make("aten.mul.Tensor", {product, inverse}, {}, wide);
-    return ops.cast(product, type.getElementType());
-  }
-
-  /// In f32, strides kept.
-  Value widen(TensorOps &ops, Value value) {
-    RankedTensorType type = getTensor(value);
-    return ops.make(
-        "aten._to_copy", {value}, ops.type(f32),
-        aten::getTensorType(type.getShape(), aten::getStrides(type), f32));
-  }
-
-  func::FuncOp func;
   Float8Attr told;
-  bool byRow;
-  bool readsInOrder; ///< products want what they sum to be contiguous
-  FloatType e4m3, e5m2, f32;
   llvm::DenseSet<std::pair<StringRef, Value>> inputs;
-  llvm::DenseMap<std::tuple<Value, Type, int64_t>, Float8Value> casts;
-  llvm::DenseMap<Value, Value> turned;
   CastList madeCasts;
+  Float8Products products;
 };
 
 struct Float8Linears final : fsdp::impl::Float8LinearsBase<Float8Linears> {
@@ -296,10 +176,25 @@ private:
     Type element = type.getElementType();
     if (!element.isF32() && !element.isBF16() && !element.isF16())
       return "its weight is neither f32 nor bf16 nor f16";
-    if (!told.getPad() && !isEven(type))
+    if (told.getRecipe() == Float8Recipe::Mxfp8) {
+      if (std::string found = getObstacleOfBlocks(layer); !found.empty())
+        return found;
+    } else if (!told.getPad() && !isEven(type)) {
       return "the sizes of its weight are no multiples of 16; pad_inner_dim: "
              "true takes any";
+    }
     return readsInOrder ? getObstacleOfKernels(layer) : "";
+  }
+
+  /// Blocks are whole, on each of the ranks that compute a step together.
+  std::string getObstacleOfBlocks(const LinearLayer &layer) const {
+    int64_t multiple = kScaleBlock * together;
+    for (const LayerProduct &product : layer.products)
+      if (int64_t summed = getTensor(getRight(product)).getDimSize(0);
+          summed % multiple != 0)
+        return "one of its products sums " + std::to_string(summed) +
+               " numbers, and mxfp8 a multiple of " + std::to_string(multiple);
+    return {};
   }
 
   /// What GPUs' kernels want (LibTorch's ScaledBlas.cpp).
@@ -317,9 +212,10 @@ private:
         return "one of its products has " + std::to_string(columns) +
                " columns, and GPUs' have a multiple of " +
                std::to_string(multiple);
-      if (told.getRecipe() == Float8Recipe::Rowwise &&
+      if (told.getRecipe() != Float8Recipe::Tensorwise &&
           !result.getElementType().isBF16())
-        return "its products are no bfloat16, which GPUs' products of rows are";
+        return "its products are no bfloat16, which GPUs' products of rows and "
+               "blocks are";
     }
     return {};
   }
@@ -332,7 +228,7 @@ private:
         findLinearLayers(func, states, isWanted);
     if (failed(layers))
       return failure();
-    Float8Rewriter rewriter(func, told, readsInOrder);
+    Float8Rewriter rewriter(told, readsInOrder);
     SmallVector<std::pair<const LinearLayer *, LayerProduct>> products;
     for (const LinearLayer &layer : *layers) {
       paths.insert(layer.path);

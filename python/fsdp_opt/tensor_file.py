@@ -12,7 +12,7 @@ import torch
 # As the runtime names types, and as the files do.
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64, "i32": torch.int32,
           "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool, "c64": torch.complex64, "c128": torch.complex128,
-          "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64, "f8e4m3fn": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
+          "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64, "f8e4m3fn": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2, "f8e8m0fnu": torch.float8_e8m0fnu}
 _NAMES = {**{name.upper(): dtype for name, dtype in DTYPES.items()}, "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2}
 _NAME_OF = {dtype: name for name, dtype in _NAMES.items()}
 

@@ -277,6 +277,9 @@ void fsdp::checkReduction(DType dtype, Reduction reduction, DType result) {
   case DType::f8e5m2:
     supported = result != dtype;
     break;
+  case DType::f8e8m0fnu:
+    supported = false;
+    break;
   default:
     supported = reduction != Reduction::avg && reduction != Reduction::tree;
   }
@@ -343,6 +346,7 @@ void fsdp::reduceRows(std::span<const void *const> sources,
     return addRows<uint8_t, uint8_t>(sources, outputs, elements, combination);
   case DType::f8e4m3fn:
   case DType::f8e5m2:
+  case DType::f8e8m0fnu:
     return checkReduction(dtype, combination.reduction);
   }
 }

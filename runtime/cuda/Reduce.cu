@@ -171,6 +171,7 @@ void fsdp::reduceOnDevice(std::span<const void *const> sources,
     return run(uint8_t(), uint8_t(), elements);
   case DType::f8e4m3fn:
   case DType::f8e5m2:
+  case DType::f8e8m0fnu:
     return checkReduction(dtype, combination.reduction);
   }
 }

@@ -27,6 +27,13 @@ def narrow(value, dtype, dim=None):
     return (value * scale).to(dtype).float() / scale
 
 
+def narrow_blocks(value, _, dim):
+    """MXFP8: 32 neighbours along `dim` share the least power of two by which the greatest of them is a number of e4m3 (torchao's RCEIL)."""
+    blocks = value.float().unflatten(dim, (-1, 32))
+    unit = (blocks.abs().amax(dim + 1, keepdim=True).clamp(min=1e-12) / 448).log2().ceil().exp2()
+    return ((blocks / unit).to(E4M3).float() * unit).flatten(dim, dim + 1)
+
+
 class Tensorwise(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, w, master):
@@ -41,16 +48,19 @@ class Tensorwise(torch.autograd.Function):
         return (g8 @ w8).to(grad.dtype), (g8.t() @ x8).to(grad.dtype), None
 
 
-class Rowwise(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, w, master):
-        ctx.save_for_backward(x, w)
-        return (narrow(x, E4M3, 1) @ narrow(w, E4M3, 1).t()).to(x.dtype)
+def by_parts(narrow):
+    """Scales of parts of what a product sums."""
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w, master):
+            ctx.save_for_backward(x, w)
+            return (narrow(x, E4M3, 1) @ narrow(w, E4M3, 1).t()).to(x.dtype)
 
-    @staticmethod
-    def backward(ctx, grad):
-        x, w = ctx.saved_tensors
-        return (narrow(grad, E4M3, 1) @ narrow(w, E4M3, 0)).to(grad.dtype), (narrow(grad, E4M3, 0).t() @ narrow(x, E4M3, 0)).to(grad.dtype), None
+        @staticmethod
+        def backward(ctx, grad):
+            x, w = ctx.saved_tensors
+            return (narrow(grad, E4M3, 1) @ narrow(w, E4M3, 0)).to(grad.dtype), (narrow(grad, E4M3, 0).t() @ narrow(x, E4M3, 0)).to(grad.dtype), None
+    return Function
 
 
 def layers_of(model, told):
@@ -64,7 +74,7 @@ def layers_of(model, told):
             path = path.rpartition(".")[0]
     return {path: m for path, m in model.named_modules() if isinstance(m, nn.Linear)
             and any(fnmatch.fnmatchcase(at, p) for at in around(path) for p in patterns)
-            and (told.get("pad_inner_dim") or not any(size % 16 for size in m.weight.shape))}
+            and (told.get("pad_inner_dim") or not any(size % (32 if told.get("recipe") == "mxfp8" else 16) for size in m.weight.shape))}
 
 
 class Linear8(nn.Linear):
@@ -76,7 +86,14 @@ class Linear8(nn.Linear):
 
 
 class RowLinear8(Linear8):
-    function = Rowwise
+    function = by_parts(narrow)
+
+
+class BlockLinear8(Linear8):
+    function = by_parts(narrow_blocks)
+
+
+LINEARS = {"tensorwise": Linear8, "rowwise": RowLinear8, "mxfp8": BlockLinear8}
 
 
 class Blocks(nn.Module):
@@ -115,6 +132,11 @@ def even_blocks():
 def long_blocks():
     """Casts of inputs that are worth a copy to the host."""
     return blocks()[0], {"x": torch.randint(0, 80, (2, 40)), "y": torch.randint(0, 80, (2, 40))}
+
+
+def wide_blocks():
+    """Sizes, and numbers of tokens, that ranks of tp and cp have whole blocks of."""
+    return zoo.Classifier(Blocks(64, 128)), {"x": torch.randint(0, 128, (4, 32)), "y": torch.randint(0, 128, (4, 32))}
 
 
 def differ(module, part, seed):
@@ -181,7 +203,7 @@ def training_case(bin, world, factory=blocks, steps=3, backend="local", **config
         chosen = layers_of(model, told)
         assert chosen, "the case tests nothing"
         for layer in chosen.values():
-            layer.__class__ = RowLinear8 if told.get("recipe") == "rowwise" else Linear8
+            layer.__class__ = LINEARS[told.get("recipe", "tensorwise")]
         want_rows, want, _ = reference(model, inputs, data, readers, steps, settings, divides_gradients=True)
         half = "mixed_precision" in settings["fsdp_config"]
         compare(rows, final, want_rows, want, start,
@@ -250,9 +272,11 @@ def refusals(bin):
             "matches no linear layer; did you mean 'net.blocks'?": {"float8": {"modules": ["net.block.*"]}},
             "multiples of 16": {"float8": {"modules": ["net.odd"]}},
             "unknown key 'scaling'": {"float8": {"scaling": "dynamic"}},
-            "one of tensorwise, rowwise": {"float8": {"recipe": "rowwise_with_gw_hp"}},
+            "one of tensorwise, rowwise, mxfp8": {"float8": {"recipe": "rowwise_with_gw_hp"}},
             "needs recipe: tensorwise": {"float8": {"recipe": "rowwise", "enable_fsdp_float8_all_gather": True}},
             "'float8' with 'enable_fsdp_float8_all_gather' is not supported with 'offload_params'": {"float8": {"enable_fsdp_float8_all_gather": True}, "offload_params": True},
+            "a GPU before sm_100": {"float8": {"recipe": "mxfp8"}, "device": "cuda", "cuda_arch": "sm_90"},
+            "mxfp8 a multiple of 32": {"float8": {"recipe": "mxfp8", "modules": ["net.odd"]}},
             "a GPU before sm_89": {"float8": {}, "device": "cuda", "cuda_arch": "sm_80"},
             "GPUs' sum a multiple of 16": {"float8": {"modules": "net.blocks.*"}, "device": "cuda"}})
     return case
@@ -298,6 +322,13 @@ def main():
     add("tensor parallel, rows", 4, factory=even_blocks, float8={"recipe": "rowwise", "enable_fsdp_float8_all_gather": False}, **tensor)
     add("context parallel, rows", 4, factory=even_blocks, float8={"recipe": "rowwise", "enable_fsdp_float8_all_gather": False}, **context)
     add("tensor and context parallel", 4, factory=even_blocks, mesh={"dp_shard": 1, "tp": 2, "cp": 2}, tp_plan="auto")
+    blocks = {"factory": wide_blocks, "float8": {"recipe": "mxfp8", "enable_fsdp_float8_all_gather": False}}
+    for world in (1, 2, 3):
+        add("scales of blocks", world, often=world == 3, **blocks)
+    add("scales of blocks, bf16, recomputed", 2, activation_checkpointing=True, **bf16, **blocks)
+    add("scales of blocks, tensor parallel", 4, often=True, **tensor, **blocks)
+    add("scales of blocks, sequence parallel", 4, sequence_parallel=True, **tensor, **blocks)
+    add("scales of blocks, context parallel", 4, **context, **blocks)
     cases["bytes"] = bytes_case(bin)
     cases["moving"] = moving_case(bin)
     cases["refusals"] = refusals(bin)

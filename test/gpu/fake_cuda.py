@@ -37,7 +37,8 @@ BF16, F16 = ({"param_dtype": name, "reduce_dtype": "float32"} for name in ("bflo
 CONFIGS = {"zero3": {"reshard_after_forward": True}, "bf16": {"mixed_precision": BF16}, "ckpt": {"activation_checkpointing": True}}
 # Numbers of few bits, of models with sizes for them; products of such are from sm_89 on.
 NARROW = {"float8": {"float8": {}}, "float8 gathers": {"float8": {"enable_fsdp_float8_all_gather": True}, "mixed_precision": BF16},
-          "float8 rows": {"float8": {"recipe": "rowwise"}, "mixed_precision": BF16}}
+          "float8 rows": {"float8": {"recipe": "rowwise"}, "mixed_precision": BF16},
+          "float8 blocks": {"float8": {"recipe": "mxfp8"}, "mixed_precision": BF16}}
 # Of which only what is no kernel of our own is looked at: gradients that products write in float32.
 OWN = {"kernels": {"kernels": "on", "mixed_precision": BF16}}
 PRECISIONS = {"f32": {}, "bf16": {"mixed_precision": BF16}, "f16": {"mixed_precision": F16}}
@@ -190,7 +191,7 @@ def main():
         wanted = [(name, "zero3", "sm_90") for name in MODELS] + [(name, "bf16", "sm_90") for name in LOWERED]
         wanted += [(name, "bf16" if i % 2 else "ckpt", ARCHS[i % 3]) for i, name in enumerate(layout_models.MODELS)]
         wanted += [("convnet", "bf16", "sm_100"), ("decoder", "bf16", "sm_90")]
-    wanted += [("even", label, arch) for label, arch in zip(NARROW, ("sm_89", "sm_90", "sm_100"))]
+    wanted += [("even", label, arch) for label, arch in zip(NARROW, ("sm_89", "sm_90", "sm_100", "sm_100"), strict=True)]
     wanted += [(name, "kernels", arch) for name, arch in zip(("llama", "gpt", "decoder"), ARCHS)]
     verdicts = {}
     with tempfile.TemporaryDirectory() as folder:

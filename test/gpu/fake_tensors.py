@@ -8,7 +8,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64, "i32": torch.int32,
-          "i16": torch.int16, "i8": torch.int8, "ui8": torch.uint8, "ui64": torch.uint64, "f8E4M3FN": torch.float8_e4m3fn, "f8E5M2": torch.float8_e5m2, "i1": torch.bool, "complex<f32>": torch.complex64, "complex<f64>": torch.complex128}
+          "i16": torch.int16, "i8": torch.int8, "ui8": torch.uint8, "ui64": torch.uint64, "f8E4M3FN": torch.float8_e4m3fn, "f8E5M2": torch.float8_e5m2, "f8E8M0FNU": torch.float8_e8m0fnu, "i1": torch.bool, "complex<f32>": torch.complex64, "complex<f64>": torch.complex128}
 FORMATS = {"contiguous": torch.contiguous_format, "preserve": torch.preserve_format, "channels_last": torch.channels_last, "channels_last_3d": torch.channels_last_3d}
 # Where fake tensors are not what a plan says, by operator and number of the result: strides that depend on the library
 # which LibTorch takes when it runs (cuSOLVER or MAGMA). The runtime copies what comes in other strides.

@@ -78,9 +78,9 @@ def experts(name):
 
 
 def even():
-    """Linear layers of which all products are of multiples of 16."""
+    """Linear layers of which all products are of multiples of 32."""
     net = nn.Sequential(nn.Embedding(64, 32), *(zoo.MlpBlock(32) for _ in range(2)), nn.Linear(32, 64))
-    return zoo.Classifier(net), {"x": torch.randint(0, 64, (2, 24)), "y": torch.randint(0, 64, (2, 24))}
+    return zoo.Classifier(net), {"x": torch.randint(0, 64, (2, 32)), "y": torch.randint(0, 64, (2, 32))}
 
 
 MODELS = {

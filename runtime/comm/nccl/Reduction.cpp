@@ -47,6 +47,7 @@ static NcclElement toElement(DType dtype) {
   case DType::u16:
   case DType::f8e4m3fn: // refused by checkReduction
   case DType::f8e5m2:
+  case DType::f8e8m0fnu:
     break;
   }
   throw Error(ErrorId::ReductionUnsupported,

@@ -58,6 +58,36 @@ module attributes {fsdp.device = "cuda:sm_90", fsdp.float8 = #fsdp.float8<module
 
 // -----
 
+// Scales of blocks lie as cuBLAS reads them: tiles of 128 rows and four blocks, filled
+// up.
+
+// CHECK-LABEL: module attributes {fsdp.casts
+module attributes {fsdp.device = "cuda:sm_100", fsdp.float8 = #fsdp.float8<modules = ["fc"], recipe = mxfp8>} {
+  fsdp.module "fc" class "Linear"
+  fsdp.state frozen @fc.weight : tensor<160x64xbf16>
+  func.func @"infer/blocks"(%w: tensor<160x64xbf16> {fsdp.state = @fc.weight}, %x: tensor<8x64xbf16> {fsdp.input = "x"})
+      -> (tensor<8x160xbf16> {fsdp.output = "y"}) attributes {fsdp.captured} {
+    %wt = aten.t(%w) : (tensor<160x64xbf16>) -> tensor<64x160xbf16, #aten.strides<1, 64>>
+    // CHECK: aten.view(%{{.+}}, size = [8, 2, 32])
+    // CHECK: %[[XI:.+]] = aten.reciprocal(%{{.+}}) : (tensor<8x2x1xf32>)
+    // CHECK: %[[XS:.+]] = aten.view(%[[XI]], size = [8, 2])
+    // CHECK-NEXT: %[[XP:.+]] = aten.constant_pad_nd(%[[XS]], pad = [0, 2, 0, 120]) : {{.+}} -> tensor<128x4xf32>
+    // CHECK-NEXT: %[[XV:.+]] = aten.view(%[[XP]], size = [1, 4, 32, 1, 4])
+    // CHECK-NEXT: %[[XO:.+]] = aten.permute(%[[XV]], dims = [0, 3, 2, 1, 4])
+    // CHECK-NEXT: %[[XC:.+]] = aten.clone(%[[XO]]
+    // CHECK-NEXT: %[[XF:.+]] = aten.view(%[[XC]], size = [512])
+    // CHECK-NEXT: %[[XE:.+]] = aten._to_copy(%[[XF]], dtype = f8E8M0FNU)
+    // CHECK: aten.constant_pad_nd(%{{.+}}, pad = [0, 2, 0, 96]) : {{.+}} -> tensor<256x4xf32>
+    // CHECK: %[[WE:.+]] = aten._to_copy(%{{.+}}, dtype = f8E8M0FNU) : {{.+}} -> tensor<1024xf8E8M0FNU>
+    // CHECK: aten._scaled_mm(%{{.+}}, %{{.+}}, %[[XE]], %[[WE]], out_dtype = bf16) :
+    %y = aten.mm(%x, %wt) : (tensor<8x64xbf16>, tensor<64x160xbf16, #aten.strides<1, 64>>) -> tensor<8x160xbf16> loc(#fc)
+    return %y : tensor<8x160xbf16>
+  }
+}
+#fc = loc("fc"("model.py":1:1))
+
+// -----
+
 // Results of eight rows are summed for the gradient of the weight.
 
 // expected-error @+1 {{expected a linear layer that can multiply numbers of eight bits among those of float8's modules, found none; of 'fc', one of its products sums 8 numbers, and GPUs' sum a multiple of 16}}
@@ -78,7 +108,7 @@ module attributes {fsdp.device = "cuda:sm_90", fsdp.float8 = #fsdp.float8<module
 
 // -----
 
-// expected-error @+1 {{of 'fc', its products are no bfloat16, which GPUs' products of rows are}}
+// expected-error @+1 {{of 'fc', its products are no bfloat16, which GPUs' products of rows and blocks are}}
 module attributes {fsdp.device = "cuda:sm_90", fsdp.float8 = #fsdp.float8<modules = ["fc"], recipe = rowwise>} {
   fsdp.module "fc" class "Linear"
   fsdp.state frozen @fc.weight : tensor<32x16xf32>

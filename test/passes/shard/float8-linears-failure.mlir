@@ -29,3 +29,17 @@ module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"]>} {
 // expected-error @+1 {{expected the recipe 'tensorwise' with 'all_gather', found 'rowwise'}}
 module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"], recipe = rowwise, all_gather = true>} {
 }
+
+// -----
+
+// expected-error @+1 {{found none; of 'fc', one of its products sums 48 numbers, and mxfp8 a multiple of 32}}
+module attributes {fsdp.float8 = #fsdp.float8<modules = ["fc"], recipe = mxfp8, pad = true>} {
+  fsdp.module "fc" class "Linear"
+  fsdp.state frozen @fc.weight : tensor<32x48xf32>
+  func.func @"infer/blocks"(%w: tensor<32x48xf32> {fsdp.state = @fc.weight}, %x: tensor<8x48xf32> {fsdp.input = "x"}) -> (tensor<8x32xf32> {fsdp.output = "y"}) attributes {fsdp.captured} {
+    %t = aten.t(%w) : (tensor<32x48xf32>) -> tensor<48x32xf32, #aten.strides<1, 48>>
+    %y = aten.mm(%x, %t) : (tensor<8x48xf32>, tensor<48x32xf32, #aten.strides<1, 48>>) -> tensor<8x32xf32> loc(#fc)
+    return %y : tensor<8x32xf32>
+  }
+}
+#fc = loc("fc")

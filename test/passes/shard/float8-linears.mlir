@@ -138,6 +138,36 @@ module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"], recipe = rowwise,
 
 // -----
 
+// Blocks of 32 of what is summed have a scale each; the product is one of what they
+// stand for.
+
+// CHECK:      module attributes
+// CHECK-LABEL: @"infer/blocks"
+// CHECK-SAME:    (%[[W:[^:]+]]: tensor<32x96xf32> {{.*}}, %[[X:[^:]+]]: tensor<8x96xf32>
+// CHECK:         %[[B:.+]] = aten.view(%[[X]], size = [8, 3, 32])
+// CHECK-NEXT:    aten.linalg_vector_norm(%[[B]], ord = 0x7FF0000000000000 : f64, dim = [2], keepdim = true) : (tensor<8x3x32xf32>) -> tensor<8x3x1xf32>
+// CHECK:         %[[XI:.+]] = aten.reciprocal
+// CHECK:         %[[C:.+]] = aten.view(%{{.+}}, size = [8, 96]) : (tensor<8x3x32xf8E4M3FN>)
+// CHECK-NEXT:    %[[F:.+]] = aten._to_copy(%[[C]], dtype = f32)
+// CHECK-NEXT:    %[[V:.+]] = aten.view(%[[F]], size = [8, 3, 32])
+// CHECK-NEXT:    %[[U:.+]] = aten.mul.Tensor(%[[V]], %[[XI]])
+// CHECK-NEXT:    %[[XW:.+]] = aten.view(%[[U]], size = [8, 96])
+// CHECK:         %[[WW:.+]] = aten.t(%{{.+}}) : (tensor<32x96xf32>)
+// CHECK-NEXT:    %[[Y:.+]] = aten.mm(%[[XW]], %[[WW]])
+// CHECK-NEXT:    return %[[Y]]
+module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"], recipe = mxfp8>} {
+  fsdp.module "fc" class "Linear"
+  fsdp.state frozen @fc.weight : tensor<32x96xf32>
+  func.func @"infer/blocks"(%w: tensor<32x96xf32> {fsdp.state = @fc.weight}, %x: tensor<8x96xf32> {fsdp.input = "x"}) -> (tensor<8x32xf32> {fsdp.output = "y"}) attributes {fsdp.captured, fsdp.program = #fsdp.program<kind = infer>} {
+    %t = aten.t(%w) : (tensor<32x96xf32>) -> tensor<96x32xf32, #aten.strides<1, 96>>
+    %y = aten.mm(%x, %t) : (tensor<8x96xf32>, tensor<96x32xf32, #aten.strides<1, 96>>) -> tensor<8x32xf32> loc(#fc)
+    return %y : tensor<8x32xf32>
+  }
+}
+#fc = loc("fc")
+
+// -----
+
 // CHECK-LABEL: module {
 // CHECK:         aten.mm
 module {

@@ -33,6 +33,12 @@ module attributes {fsdp.offload = #fsdp.offload<params = true>, fsdp.step = #fsd
 
 // -----
 
+// expected-error @+1 {{recipe: mxfp8 is not supported with a GPU before sm_100, whose products know no scales of blocks}}
+module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"], recipe = mxfp8>, fsdp.device = "cuda:sm_90"} {
+}
+
+// -----
+
 // expected-error @+1 {{'float8' is not supported with a GPU before sm_89, which multiplies no numbers of eight bits}}
 module attributes {fsdp.float8 = #fsdp.float8<modules = ["*"]>, fsdp.device = "cuda:sm_80"} {
 }

@@ -70,6 +70,13 @@ constexpr std::pair<ParallelChoice, ParallelStyle> kStyles[] = {
 };
 static_assert(std::size(kStyles) == getMaxEnumValForParallelStyle() + 1);
 
+constexpr std::pair<Float8Choice, Float8Recipe> kFloat8Recipes[] = {
+    {Float8Choice::Tensorwise, Float8Recipe::Tensorwise},
+    {Float8Choice::Rowwise, Float8Recipe::Rowwise},
+    {Float8Choice::Mxfp8, Float8Recipe::Mxfp8},
+};
+static_assert(std::size(kFloat8Recipes) == getMaxEnumValForFloat8Recipe() + 1);
+
 template <typename From, typename To, size_t size>
 To choose(const std::pair<From, To> (&table)[size], From choice) {
   const auto *found = llvm::find_if(
@@ -179,10 +186,8 @@ Attribute getFloat8(MLIRContext *context,
   if (!told)
     return {};
   return Float8Attr::get(context, getTextsAttr(context, told->modules),
-                         told->recipe == Float8Choice::Rowwise
-                             ? Float8Recipe::Rowwise
-                             : Float8Recipe::Tensorwise,
-                         told->allGather, told->padInnerDim);
+                         choose(kFloat8Recipes, told->recipe), told->allGather,
+                         told->padInnerDim);
 }
 
 /// Null if nothing is.

@@ -69,7 +69,7 @@ enum class Sync {
 enum class StateChoice { BFloat16, Int8, Float8, Float32 };
 
 /// What shares a scale among numbers of eight bits.
-enum class Float8Choice { Tensorwise, Rowwise };
+enum class Float8Choice { Tensorwise, Rowwise, Mxfp8 };
 
 /// Linear layers whose products are of numbers of eight bits.
 struct Float8Config {

@@ -15,7 +15,8 @@ static const Table<Float8Config> &getFloat8() {
       {
           {"recipe", &Float8Config::recipe,
            "what shares a scale: `tensorwise` a whole tensor, `rowwise` the "
-           "numbers that a product sums up"},
+           "numbers that a product sums up, `mxfp8` each 32 neighbours of "
+           "these"},
           {"modules",
            &Float8Config::modules,
            NameList{"pattern", "leave 'float8' out for none"},

@@ -118,6 +118,18 @@ static void readRecipe(const Value &value) {
   value.reading.become("float8.recipe", value.node);
 }
 
+/// "mxfp8_cublas", "mxfp8_cublas_rceil", "mxfp8_emulated" are kernels of one
+/// arithmetic; others have other numbers.
+static void readBlockRecipe(const Value &value) {
+  if (!value.node.IsScalar() || !value.node.Scalar().starts_with("mxfp8"))
+    value.reader().fail(ErrorId::ConfigNotSupported, value.node,
+                        "expected mxfp8, the blocks of numbers of eight bits "
+                        "that there are products of, found '" +
+                            YAML::Dump(value.node) + "'");
+  open(value.reading.result.config.float8).recipe = Float8Choice::Mxfp8;
+  value.reading.becomeValue("float8.recipe", "mxfp8");
+}
+
 /// The section alone asks for it.
 static void readFloat8Section(const Value &value) {
   open(value.reading.result.config.float8);
@@ -133,6 +145,8 @@ static void readFloat8Section(const Value &value) {
 
 namespace {
 constexpr unsigned titan = Torchtitan;
+constexpr std::string_view blockKernel =
+    "blocks are cast by one kernel along either dim";
 constexpr std::string_view checkpoint =
     "the compiler knows which operators cost what";
 
@@ -259,11 +273,17 @@ constexpr ForeignKey torchtitanKeys[] = {
          "grouped_mm"),
     taken(titan, "quantize.linear", "float8", "float8", readFloat8Section,
           "`float8: {}`"),
-    told(
-        titan, Refused, "quantize.linear",
-        "there are no products of blocks of numbers; float8: {} has tensorwise "
-        "and rowwise scales",
-        "mx nvfp4"),
+    told(titan, Refused, "quantize.linear",
+         "there are no products of numbers of four bits; float8: {} has those "
+         "of eight",
+         "nvfp4"),
+    section(titan, "quantize.linear", "mx"),
+    taken(titan, "quantize.linear.mx", "recipe_name", "float8.recipe",
+          readBlockRecipe, "`float8.recipe: mxfp8`"),
+    taken(titan, "quantize.linear.mx", "filter_fqns", "", readLeftOut,
+          "refused: `float8.modules` names those that are meant"),
+    told(titan, Ignored, "quantize.linear.mx", blockKernel,
+         "mxfp8_dim1_cast_kernel_choice"),
     taken(titan, "quantize.linear.float8", "enable_fsdp_float8_all_gather",
           "float8.enable_fsdp_float8_all_gather"),
     taken(titan, "quantize.linear.float8", "recipe_name", "float8.recipe",
@@ -324,10 +344,12 @@ constexpr ForeignKey torchtitanKeys[] = {
     told(titan, Ignored, "experimental", "the model is the exported file",
          "custom_import custom_args_module"),
     told(titan, Ignored, "", run, "memory_estimation"),
-    told(titan, Refused, "",
-         "there are no products of blocks of numbers; "
-         "float8: {} has tensorwise and rowwise scales",
-         "mx"),
+    section(titan, "", "mx").only(isMap),
+    taken(titan, "mx", "recipe_name", "float8.recipe", readBlockRecipe,
+          "`float8.recipe: mxfp8`"),
+    taken(titan, "mx", "filter_fqns", "", readLeftOut,
+          "refused: `float8.modules` names those that are meant"),
+    told(titan, Ignored, "mx", blockKernel, "mxfp8_dim1_cast_kernel_choice"),
 };
 } // namespace
 

@@ -106,7 +106,8 @@ inline std::vector<Named<TrainedBias>> getNames() {
 template <>
 inline std::vector<Named<Float8Choice>> getNames() {
   return {{"tensorwise", Float8Choice::Tensorwise},
-          {"rowwise", Float8Choice::Rowwise}};
+          {"rowwise", Float8Choice::Rowwise},
+          {"mxfp8", Float8Choice::Mxfp8}};
 }
 
 template <>

@@ -25,6 +25,9 @@ TEST(Config, ReadsFloat8) {
                  "float8: {recipe: rowwise, modules: [layers.*, head]}")
                .config;
   EXPECT_EQ(config.float8->recipe, Float8Choice::Rowwise);
+  EXPECT_EQ(parse("mesh: {dp_shard: 2}\nfloat8: {recipe: mxfp8}")
+                .config.float8->recipe,
+            Float8Choice::Mxfp8);
   EXPECT_THAT(config.float8->modules, ElementsAre("layers.*", "head"));
   EXPECT_TRUE(parse("mesh: {dp_shard: 2}\n"
                     "float8: {enable_fsdp_float8_all_gather: true}")
@@ -33,7 +36,7 @@ TEST(Config, ReadsFloat8) {
 
 TEST(Config, RefusesFloat8ThatIsNotThere) {
   EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nfloat8: {recipe: mx}"),
-              HasSubstr("tensorwise, rowwise"));
+              HasSubstr("tensorwise, rowwise, mxfp8"));
   EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nfloat8: {emulate: true}"),
               HasSubstr("'emulate'"));
   EXPECT_THAT(refusal("mesh: {dp_shard: 2}\nfloat8: {modules: []}"),

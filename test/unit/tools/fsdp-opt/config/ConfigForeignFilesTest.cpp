@@ -153,6 +153,19 @@ TEST(ForeignFiles, TakesTorchtitansAverages) {
               HasSubstr("update_after_step"));
 }
 
+TEST(ForeignFiles, TakesTorchtitansBlocks) {
+  for (const char *text :
+       {"quantize: {linear: {mx: {recipe_name: mxfp8_cublas, "
+        "mxfp8_dim1_cast_kernel_choice: triton}}}",
+        "mx: {recipe_name: mxfp8_cublas_rceil, filter_fqns: []}"}) {
+    LoadedConfig loaded = parse(text, 2);
+    ASSERT_TRUE(loaded.config.float8) << text;
+    EXPECT_EQ(loaded.config.float8->recipe, Float8Choice::Mxfp8);
+  }
+  EXPECT_THAT(refusal("mx: {recipe_name: mxfp4_cublas}", 2),
+              HasSubstr("expected mxfp8"));
+}
+
 /// `accelerate config` writes a strategy wherever cp_size is above 1.
 TEST(ForeignFiles, TakesAcceleratesContextParallelism) {
   const std::string begin = "mixed_precision: bf16\n"

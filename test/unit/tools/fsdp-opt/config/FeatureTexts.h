@@ -110,6 +110,8 @@ private:
               {"float8.recipe", "rowwise"}};
     case Feature::Float8Tensorwise:
       return {{"float8.recipe", "tensorwise"}};
+    case Feature::ScaledBlocks:
+      return {{"float8.recipe", "mxfp8"}};
     case Feature::Quantize:
       return {{"quantize", "{}"}};
     case Feature::OffloadParams:
@@ -119,6 +121,8 @@ private:
     case Feature::GpuBeforeKernels:
     case Feature::GpuBeforeFloat8:
       return {{"device", "cuda"}, {"cuda_arch", "sm_75"}};
+    case Feature::GpuBeforeScaledBlocks:
+      return {{"device", "cuda"}, {"cuda_arch", "sm_90"}};
     case Feature::OwnKernels:
       return {{"fsdp_config.kernels", "on"}};
     case Feature::StateDType:

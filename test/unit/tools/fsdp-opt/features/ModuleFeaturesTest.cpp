@@ -141,6 +141,9 @@ bool turnOn(Config &config, Feature feature) {
     // The attribute's own verifier knows more of it.
     config.float8.emplace().allGather = true;
     return true;
+  case Feature::ScaledBlocks:
+    config.float8.emplace().recipe = Float8Choice::Mxfp8;
+    return true;
   case Feature::Quantize:
     config.quantize.emplace();
     return true;
@@ -152,6 +155,7 @@ bool turnOn(Config &config, Feature feature) {
     return true;
   case Feature::GpuBeforeKernels:
   case Feature::GpuBeforeFloat8:
+  case Feature::GpuBeforeScaledBlocks:
     config.target.device = Target::Device::Cuda;
     config.target.capability = 75;
     config.divideInOptimizer = config.divideInOptimizer.value_or(false);
