@@ -3,9 +3,9 @@
 
 #include "tools/fsdp-opt/auto/NarrowTypes.h"
 
-#include "passes/analysis/Programs.h"
 #include "support/Format.h"
 #include "tools/fsdp-opt/auto/Choices.h"
+#include "tools/fsdp-opt/compile/Mode.h"
 #include "tools/fsdp-opt/predict/Predicted.h"
 
 using namespace fsdp;
