@@ -25,7 +25,7 @@ from harness import export, must, run_step  # noqa: E402
 WORLD, ROWS, LENGTH, SYMBOLS, WIDTH, HEADS, UNITS, LAYERS = 2, 4, 32, 64, 64, 4, 128, 2
 ADAMW = {"name": "adamw", "lr": 3e-3, "betas": [0.9, 0.95], "weight_decay": 0.1}
 LAST = 50
-COLOURS = ("#222", "#b2182b", "#2166ac", "#1b7837")
+COLOURS = ("#222", "#b2182b", "#2166ac", "#1b7837", "#e08214")
 
 
 class Block(nn.Module):
@@ -97,7 +97,7 @@ CHARTS = {
     "the optimizer's states": {"f32": ("f32", {}), "state_dtype: int8": ("f32", optimizer(state_dtype="int8")),
                                "state_dtype: bfloat16": ("f32", optimizer(state_dtype="bfloat16"))},
     "float8": {"f32": ("f32", {}), "float8 tensorwise": ("f32", float8("tensorwise")), "float8 rowwise": ("f32", float8("rowwise")),
-               "float8 gathers": ("f32", float8("tensorwise", enable_fsdp_float8_all_gather=True))},
+               "float8 gathers": ("f32", float8("tensorwise", enable_fsdp_float8_all_gather=True)), "float8 mxfp8": ("f32", float8("mxfp8"))},
     "gradients that travel": {"f32": ("f32", {}), "reduce_wire_dtype: bfloat16": ("f32", wires("bfloat16")), "reduce_wire_dtype: float8": ("f32", wires("float8"))},
     "adapters over a base": {"LoRA, base in f32": ("base", LORA), "LoRA, base in nf4": ("base", {**LORA, "quantize": {"kind": "nf4"}}),
                              "LoRA, base in int8": ("base", {**LORA, "quantize": {"kind": "int8"}})},
