@@ -85,6 +85,42 @@ def wide_products(bin, micro_batches, dtype):
     return run
 
 
+class Spread(torch.nn.Module):
+    """Numbers of many sizes: a scale that is another block's makes another loss."""
+
+    def __init__(self, rows=64, width=160):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(width, 96), torch.nn.Linear(96, width, bias=False)
+        for module, size in ((self.first, width), (self.second, 96)):
+            module.weight.data *= 2.0 ** torch.randint(-3, 4, (len(module.weight), 1)) * 2.0 ** torch.randint(-3, 4, (size // 32,)).repeat_interleave(32)
+        self.register_buffer("sizes", 2.0 ** (torch.randint(-4, 5, (rows, 1)) + torch.randint(-4, 5, (width // 32,)).repeat_interleave(32)))
+
+    def forward(self, x):
+        y = self.second(torch.tanh(self.first(x * self.sizes)) * self.sizes[:, :96])
+        return (y * self.sizes).square().mean()
+
+
+def spread():
+    return Spread(), {"x": torch.randn(64, 160)}
+
+
+def scaled_blocks(bin):
+    """Products of blocks as GPUs have them: scales lie in tiles where their blocks are, and losses are those of the numbers that blocks stand for."""
+    def run(folder):
+        rows = {}
+        for device in ({"device": "cpu"}, {"device": "cuda", "cuda_arch": "sm_100"}):
+            prepare(bin, folder, spread, 2, make_config(2, optimizer={"name": "sgd", "lr": 1e-8}, float8={"recipe": "mxfp8"}, mixed_precision=BF16, **device), 2)
+            if device["device"] == "cuda":
+                assert "f8e8m0" in must(bin / "fsdp-opt", "step.fsdp", cwd=folder).stdout, "no scale of a block is left"
+            found = json.loads(must(bin.parent / "test" / "bin" / "fsdp-races", "step.fsdp", "data.safetensors", STEPS, *(["gpu"] if device["device"] == "cuda" else []), cwd=folder).stdout)
+            check(found, graphs=True)
+            rows[device["device"]] = [[float.fromhex(number) for number in line.split()] for line in found[0]["losses"].splitlines()]
+        assert len(rows["cuda"]) == STEPS, rows
+        for step, pair in enumerate(zip(rows["cpu"], rows["cuda"])):
+            assert all(abs(one - other) <= 0.01 * abs(one) for one, other in zip(*pair)), f"step {step}: {pair}"
+    return run
+
+
 def planted(bin):
     """Faults in a session are named: waits that are left out or are for another event, one at a time, a
     lifetime that ends early, a kernel that leaves its stream, and copies that wait for the one that was waited for last in place of the one that was started last."""
@@ -190,6 +226,7 @@ def cases(bin):
     for dtype in ("bfloat16", "float16"):
         yield f"products in float32, {dtype}", wide_products(bin, 1, dtype)
         yield f"products in float32, {dtype}, micro-batches", wide_products(bin, 2, dtype)
+    yield "scales of blocks, for GPUs", scaled_blocks(bin)
     for wire in ("bfloat16", "float8"):
         narrow = {"device": "cuda", "reduce_wire_dtype": wire}
         yield f"wires, {wire}, 3 ranks", case(bin, blocks, 3, max_grad_norm=0.05, **narrow)
