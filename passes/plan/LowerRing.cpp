@@ -219,7 +219,7 @@ private:
     auto toSumType = [&](Type type) {
       return cast<RankedTensorType>(type).clone(element);
     };
-    gradient = toType(gradient, toSumType(getResultType(number)));
+    gradient = toType(ops, gradient, toSumType(getResultType(number)));
     for (Operation *step : chain.steps)
       gradient =
           ops.remake(step, gradient, toSumType(step->getResult(0).getType()))
@@ -289,7 +289,7 @@ private:
   /// Puts `sum` in the place of what `chain` made, and removes that.
   void finish(const Chain &chain, Value sum) {
     Value end = chain.end;
-    end.replaceAllUsesWith(toType(sum, getTensor(end)));
+    end.replaceAllUsesWith(toType(ops, sum, getTensor(end)));
     for (Operation *step : llvm::reverse(chain.steps))
       step->erase();
   }

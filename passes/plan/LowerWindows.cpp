@@ -17,6 +17,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Programs.h"
 #include "passes/plan/Neighbours.h"
+#include "passes/plan/PartialAttention.h"
 #include "passes/plan/WindowCalls.h"
 
 #include "ir/aten/Aten.h"
@@ -307,14 +308,8 @@ private:
   }
 
   void put(unsigned number, Value value) {
-    RankedTensorType type = getTensor(op->getResult(number));
-    value = ops.cast(value, type.getElementType());
-    SmallVector<int64_t> order = getMemoryOrder(type);
-    if (!llvm::is_sorted(order))
-      value = ops.copy(buildPermute(ops.get(), ops.getLoc(), value, order));
-    if (value.getType() != type)
-      value = buildView(ops.get(), ops.getLoc(), value, 0, type);
-    op->getResult(number).replaceAllUsesWith(value);
+    Value result = op->getResult(number);
+    result.replaceAllUsesWith(toType(ops, value, getTensor(result)));
   }
 
   //===--------------------------------------------------------------------===//

@@ -77,7 +77,7 @@ Operation *PartialAttention::call(ArrayRef<std::pair<StringRef, Value>> others,
                     statics.getDictionary(op->getContext()));
 }
 
-Value PartialAttention::toType(Value value, RankedTensorType type) {
+Value fsdp::toType(TensorOps &ops, Value value, RankedTensorType type) {
   SmallVector<int64_t> order = getMemoryOrder(type);
   value = ops.cast(value, type.getElementType());
   if (!llvm::is_sorted(order))

@@ -16,6 +16,10 @@
 
 namespace fsdp {
 
+/// `value`, contiguous, as a tensor of `type`, which is dense.
+mlir::Value toType(TensorOps &ops, mlir::Value value,
+                   mlir::RankedTensorType type);
+
 /// Calls of an attention operator, or of its gradient, with other operands in
 /// place of those that are cut by tokens, and what they give put together. All
 /// are built in front of it.
@@ -69,11 +73,9 @@ public:
     return ops.cast(ops.copy(value), element);
   }
 
-  /// `value`, contiguous, as a tensor of `type`, which is dense.
-  mlir::Value toType(mlir::Value value, mlir::RankedTensorType type);
   /// As the result `number` of the operator is.
   mlir::Value toResult(mlir::Value value, unsigned number) {
-    return toType(value, getResultType(number));
+    return toType(ops, value, getResultType(number));
   }
   mlir::RankedTensorType getResultType(unsigned number) const {
     return mlir::cast<mlir::RankedTensorType>(op->getResult(number).getType());
